@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -12,7 +13,7 @@ import click
 from langgraph.types import Command, Interrupt
 from rich.cells import chop_cells
 
-from skills_agent.graph.cli.printing import line_of, page
+from skills_agent.graph.cli.printing import line_of
 from skills_agent.graph.services import Services
 from skills_agent.nodes.approval_facts import contents_of
 from skills_agent.nodes.interrupts import UNKNOWN
@@ -24,17 +25,19 @@ Request = Mapping[str, Any]
 Decision = dict[str, Any]
 
 VIEW_ALL: Final = "; v: view all"
-_KEYS: Final = (
-    "[a]pprove, [r]eject [message], [e]dit, [v]iew all, [s]top here\n"
-    "and do not ask again: for this s[k]ill, for this [t]hread (for a pattern: resume --always)"
+_LATER: Final = "(v: view all of it, Ctrl-C: later)"
+_KEYS: Final = f"[a]pprove, [d]o not ask again, [r]eject [message], [e]dit {_LATER}"
+_KEYS_OF_UNKNOWN: Final = f"[a]gain: run it again, [l]eave it [message] {_LATER}"
+_APPLY_KEYS: Final = f"[a]pprove: apply them, [r]eject: drop them [message] {_LATER}"
+_KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice (Ctrl-C: later)"
+_SCOPES: Final = (
+    "Do not ask again for this [s]kill, in this [t]hread, or for a pattern, as run_script(scripts/*.py): "
 )
-_KEYS_OF_UNKNOWN: Final = "[a]gain: run it again, [l]eave it [message], [v]iew all, [s]top here"
-_APPLY_KEYS: Final = "[a]pprove: apply them, [r]eject: drop them [message], [v]iew all, [s]top here"
-_KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice; Ctrl-D: later"
-_WORDS: Final = ("approve", "reject", "edit", "view", "stop", "skill", "k", "thread", "yes", "no")
-_WORDS_OF_UNKNOWN: Final = ("again", "leave", "view", "stop", "yes", "no")
-_APPLY_WORDS: Final = ("approve", "reject", "view", "stop", "yes", "no")
+_WORDS: Final = ("approve", "do", "reject", "edit", "view", "yes", "no")
+_WORDS_OF_UNKNOWN: Final = ("again", "leave", "view", "yes", "no")
+_APPLY_WORDS: Final = ("approve", "reject", "view", "yes", "no")
 """What may be typed, or the beginning of it; the first that fits counts."""
+_CHANGED: Final = re.compile(rf"(?m)^ +{INDENT}([-+@]).*$")
 
 
 class Question:
@@ -52,23 +55,27 @@ class Question:
         self.is_for_words = "respond" in takes
         """It is the agent's own, which a person answers in words."""
         calls = "this call" if len(self.requests) == 1 else f"these {len(self.requests)} calls"
-        self._title, self.keys = f"Approval needed for {calls}:", _KEYS
+        self._title, self._keys = f"Approval needed for {calls}:", _KEYS
         self.words: Sequence[str] = _WORDS
         self.does = "run"
         """What an approval does to it."""
         if self.is_for_words:
-            self._title, self.keys = "The agent asks:", _KEYS_OF_WORDS
+            self._title, self._keys = "The agent asks:", _KEYS_OF_WORDS
         elif "edit" not in takes and all(UNKNOWN in request for request in self.requests):
             self._title = "A call was cut off in the middle. Run it again, or leave it?"
-            self.keys, self.words = _KEYS_OF_UNKNOWN, _WORDS_OF_UNKNOWN
+            self._keys, self.words = _KEYS_OF_UNKNOWN, _WORDS_OF_UNKNOWN
         elif "edit" not in takes and all(each["args"].keys() == {"changes"} for each in self.requests):
             self._title, self.does = "Apply what it changed?", "apply"
-            self.keys, self.words = _APPLY_KEYS, _APPLY_WORDS
+            self._keys, self.words = _APPLY_KEYS, _APPLY_WORDS
+
+    @property
+    def keys(self) -> str:
+        """Return what may be typed, in lines that fit the terminal."""
+        return "\n".join(_wrapped(self._keys))
 
     def text(self, more: str = "") -> str:
         """Return what would run and why it is asked about; what is cut ends with `more`."""
-        shown = (visible(str(request.get("description") or ""), "program") for request in self.requests)
-        return "\n\n".join([self._title, *(_indented(plain(each, more)) for each in shown)])
+        return "\n\n".join([self._title, *(_shown(request, more) for request in self.requests)])
 
 
 def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any]) -> Command[Any]:
@@ -97,7 +104,8 @@ def ask_person(interrupts: Sequence[Interrupt], services: Services) -> Command[A
         for question in map(Question, interrupts):
             click.echo(f"\n{question.text(VIEW_ALL)}\n{question.keys}")
             decisions += [_ask(question, request, services) for request in question.requests]
-    except (EOFError, click.Abort):
+    except (EOFError, KeyboardInterrupt):
+        click.echo()
         return None
     return make_answer(interrupts, decisions)
 
@@ -107,6 +115,17 @@ def _drop_typed_ahead() -> None:
     import termios  # Windows has none, and imports this module
 
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _shown(request: Request, more: str = "") -> str:
+    """Return what would run and why it is asked about, as a terminal shows it; a diff in colours."""
+    description = visible(str(request.get("description") or ""), "program")
+    text = _indented(plain(description, more))
+    return _CHANGED.sub(_coloured, text) if "```diff" in description and sys.stdout.isatty() else text
+
+
+def _coloured(line: re.Match[str]) -> str:
+    return click.style(line[0], fg={"+": "green", "-": "red", "@": "cyan"}[line[1]])
 
 
 def _indented(text: str) -> str:
@@ -138,9 +157,7 @@ def _ask(question: Question, request: Request, services: Services) -> Decision:
             unknown = f"There is no answer {line_of(typed, 40)!r}. The answers are:\n" if typed else ""
             click.echo(f"{unknown}{question.keys}")
         elif word == "view":
-            is_call = question.keys != _APPLY_KEYS
-            text = _view(services, request, request["args"]) if is_call else question.text()
-            page(f"{text}\n", services.settings.workspace)
+            click.echo(f"\n{_shown(request)}\n{question.keys}")
             is_seen = True
         elif (decision := _decision(word, request, rest.strip(), services)) is not None:
             if is_seen or decision["type"] != "approve":
@@ -155,9 +172,10 @@ def _decision(word: str, request: Request, rest: str, services: Services) -> Dec
         return {"type": "reject", "message": rest}
     if word == "edit":
         return _edit(request, rest, services)
-    if word == "stop":  # the person decides later
-        raise click.Abort
-    return {"type": "approve", "grant": {"scope": "thread" if word == "thread" else "skill"}}
+    while not (typed := rest or input(_SCOPES).strip()):
+        pass
+    scope = next((each for each in ("skill", "thread") if each.startswith(typed.lower())), "")
+    return {"type": "approve", "grant": {"scope": scope} if scope else {"scope": "pattern", "pattern": typed}}
 
 
 def _edit(request: Request, text: str, services: Services) -> Decision | None:

@@ -29,9 +29,17 @@ _PATIENCE: Final = 3
 @options.thread
 @options.newest
 @options.agent
+@options.verbose
 @options.as_json
 def ask(
-    question: str, *, skills: tuple[str, ...], thread: str | None, newest: bool, as_json: bool, **chosen: Any
+    question: str,
+    *,
+    skills: tuple[str, ...],
+    thread: str | None,
+    newest: bool,
+    as_json: bool,
+    verbose: bool,
+    **chosen: Any,
 ) -> None:
     """Ask QUESTION and print the answer (`-` reads the question from stdin).
 
@@ -49,9 +57,9 @@ def ask(
     from skills_agent.graph.cli.thread import open_thread, run_once, says, unknown_name
 
     with open_thread(thread, newest=newest, quiet=as_json, **chosen) as current:
+        current.progress.is_verbose = verbose
         if fault := unknown_name(current, text):
             raise click.UsageError(fault)
-        current.progress.did("thread", current.name)
         run_once(current, says(text, _attached(piped)))
 
 

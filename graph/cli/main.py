@@ -16,7 +16,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.options import CommandRun, everywhere, examples
-from skills_agent.graph.cli.printing import print_error, print_json, print_warnings
+from skills_agent.graph.cli.printing import is_terminal, print_error, print_json, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.graph.hooks import Command
 from skills_agent.skills.errors import SkillsAgentError
@@ -29,7 +29,9 @@ def _command(name: str, text: str) -> Command:
 _COMMANDS: Final[Mapping[str, Command]] = {
     "ask": _command("ask", "Ask a question and print the answer."),
     "resume": _command("resume", "Go on with a thread that waits for an answer or was cut off."),
-    "chat": _command("chat", "Talk with the agent until /quit or Ctrl-D."),
+    "chat": _command(
+        "chat", "Talk with the agent until /quit or Ctrl-D; on a terminal also without a command."
+    ),
     "threads": _command("threads", "See earlier conversations, go on from a step of one, remove old ones."),
     "trust": _command("trust", "Vouch for what came with a project, as it is now."),
     "skills": _command("skills", "List, search, check, begin and install skills."),
@@ -95,7 +97,8 @@ def _open_closed_streams() -> None:
 def _exit_code() -> int:
     invocation = CommandRun()
     try:
-        return int(cli.main(prog_name="skills-agent", standalone_mode=False, obj=invocation) or 0)
+        args = sys.argv[1:] or ["chat"] * is_terminal()
+        return int(cli.main(args, prog_name="skills-agent", standalone_mode=False, obj=invocation) or 0)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except NoArgsIsHelpError as error:  # a group without a command: click has its help in the error

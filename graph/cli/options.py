@@ -127,6 +127,7 @@ as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON value and nothing else: an error, too."
 )
 html = click.option("--html", type=click.File("w", "utf-8", lazy=True), metavar="FILE", help="Write a page.")
+verbose = click.option("-v", "--verbose", is_flag=True, help="Print each event: verdicts, tokens, times.")
 thread = click.option(
     "--thread", callback=thread_id, metavar="ID", help="Continue this thread, or begin one of this name."
 )

@@ -3,12 +3,10 @@
 import json
 import logging
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -51,22 +49,11 @@ def print_markdown(text: str) -> None:
     Console(highlight=False).print(markdown)
 
 
-def page(text: str, workspace: Path) -> None:
-    """Show a text in the person's pager. One that only the workspace has is not run: this is no sandbox."""
-    import subprocess
+def print_note(text: str) -> None:
+    """Print words of ours beside the rest, wrapped between words."""
+    from rich.console import Console
 
-    from skills_agent.graph.user_folders import process_environment
-    from skills_agent.skills.scripts.programs import find_program, path_outside
-
-    environment = process_environment()
-    name, *options = shlex.split(environment.get("PAGER", "")) or ["less"]
-    pager = find_program(name, environment.get("PATH"), workspace).path
-    if pager is None or not sys.stdout.isatty():
-        click.echo(text, nl=False)
-    else:
-        # It may start others: `less` does, by LESSOPEN.
-        given = {**environment, "PATH": path_outside(environment.get("PATH", os.defpath), workspace)}
-        subprocess.run([pager, *options], input=text, text=True, errors="replace", env=given, check=False)  # noqa: S603
+    Console(highlight=False).print(text, style="dim", markup=False)
 
 
 def line_of(text: str, limit: int | None = None) -> str:

@@ -7,27 +7,35 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langgraph.types import StreamMode
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.node_events import merge_updates
 from skills_agent.graph.audit.recorder import PREFIX
 from skills_agent.graph.cli.printing import is_terminal, line_of, shown
-from skills_agent.skills.text import count, cut
+from skills_agent.skills.text import count
 from skills_agent.state.records import VerdictRecord
-from skills_agent.state.transcript import outcome_of
 
 NODE_COLUMN: Final = 9
-MAX_LINE: Final = 200
+MAX_LINE: Final = 400
+"""Characters of what is said of an event: it holds the longest refusal of ours."""
+CALL_WIDTH: Final = 120
+"""Characters of a call, beside what came of it."""
 SPEECH_LINES: Final = 12
 """Of a long answer the end is shown while it comes in; it is printed whole when it is complete."""
 
 _IN_PROGRESS: Final = frozenset({"call_started", "approval_asked"})
 """Events without a line: the one is shown as what is being done, the other is asked below."""
+_TOLD: Final = _IN_PROGRESS | {
+    "run_started", "run_resumed", "run_failed", "run_ended", "model_called", "call_judged",
+    "approval_answered", "call_ended", "resource_read", "step_ended",
+}  # fmt: skip
+"""Events of which a person hears otherwise: by the line of an action, a question, an answer or an error."""
 
 
 class Progress:
-    """Follows the streams of a thread: prints one line an event, and gathers the verdicts of its turn.
+    """Follows the streams of a thread: prints one line an action, and gathers the verdicts of its turn.
 
     On a terminal, what is being done and the newest words of the model stand below, beside a spinner.
     """
@@ -36,9 +44,14 @@ class Progress:
         """Print nothing at all where it is quiet, for machines."""
         self.verdicts = dict(verdicts)
         """The last one on every call, by its id."""
+        self.has_said = False
+        """Whether a line was printed."""
         self.steps = 0
         """How many have ended."""
         self._console = Console(highlight=False, quiet=quiet)
+        self.is_verbose = False
+        """Whether each event has a line."""
+        self._calls: dict[str, str] = {}
         self._is_terminal = is_terminal()
         self._is_shown = self._is_terminal and not quiet
         self._work = Text()
@@ -82,11 +95,8 @@ class Progress:
                 for node, change in content.items():
                     self._take_update(node, merge_updates(change))
 
-    def did(self, node: str, text: str) -> None:
+    def say(self, node: str, line: str) -> None:
         """Say what was done. The text is untrusted."""
-        self._say(node, line_of(text))
-
-    def _say(self, node: str, line: str) -> None:
         self._speech = ""
         self._print(node, line)
 
@@ -95,14 +105,19 @@ class Progress:
         skipped = f"[{event.get('skipped'):,} characters skipped]" if event.get("skipped") else ""
         of = f"{event['command']} " if event.get("command") else ""
         for each in filter(None, [skipped, *str(event.get("output")).splitlines()]):
-            self._print(str(event.get("node") or ""), line_of(each), f"{of}| ")
+            self._print(str(event.get("node") or ""), each, f"{of}| ")
 
-    def _print(self, node: str, line: str, before: str = "") -> None:
-        """Print a line, in which nothing is hidden."""
-        room = (self._room() if self._console.is_terminal else MAX_LINE) - len(before)
-        work = Text(cut(line, room), style="dim" if before else "")
-        head = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), (before, "dim"), work)
-        self._console.print(head, soft_wrap=True)
+    def _print(self, node: str, text: str, before: str = "") -> None:
+        """Print an untrusted text behind the name of a node; on a terminal it is wrapped between words."""
+        self.has_said = True
+        row = Table.grid(padding=(0, 1, 0, 0))
+        row.add_column(width=NODE_COLUMN, style="bold cyan", no_wrap=True)
+        work = Text.assemble((before, "dim"), Text(line_of(text, MAX_LINE), style="dim" if before else ""))
+        row.add_row(node, work)
+        self._console.print(
+            row if self._console.is_terminal else Text(f"{node:<{NODE_COLUMN}} ") + work,
+            soft_wrap=not self._console.is_terminal,
+        )
 
     def _room(self) -> int:
         return max(self._console.width - NODE_COLUMN - 4, 20)
@@ -110,31 +125,46 @@ class Progress:
     def _show_event(self, event: Mapping[str, Any]) -> None:
         kind = str(event.get("type"))  # a host's tools stream what they like
         name = kind.removeprefix(PREFIX)
-        if name == kind or name in _IN_PROGRESS:
+        if name == kind:
             return
         if name == "call_output":
             self._show_output(event)
-        else:
-            self._say(str(event["node"]), events.line_of({**event, "type": name}))
+        elif name == "model_awaited" and self._is_shown:
+            self._work = Text(line_of(events.line_of({**event, "type": name}), self._room()))
+        elif name == "call_judged" and event.get("decision") == "deny":
+            call = events.call_text(event["tool"], event["args"], CALL_WIDTH)
+            self.say(event["node"], f"refused: {event['reason']} ({call})")
+        elif self._has_line(name, event):
+            self.say(str(event["node"]), events.line_of({**event, "type": name}))
+
+    def _has_line(self, name: str, event: Mapping[str, Any]) -> bool:
+        # What a person should know as a turn begins: there are no skills, or broken ones.
+        is_news = name == "run_started" and (event.get("problems") or not event.get("known"))
+        return bool(is_news) or name not in (_IN_PROGRESS if self.is_verbose else _TOLD)
 
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:
         if node in {"gate", "approve"}:
             self.verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []):
-            if (
-                node == "decide"
-                and self._is_terminal
-                and isinstance(message, AIMessage)
-                and message.tool_calls
-            ):
-                # What the model said beside its calls stays: the question is about these. Each line is
-                # marked: none can pass for a question of ours.
-                for line in shown(str(message.text).strip(), "prose").splitlines():
-                    self._console.print(Text(f"{'':<{NODE_COLUMN}} | {line}"), soft_wrap=True)
-            # The event of a failed call has its text, but for a program's, which may be long.
-            is_result = node == "act" and isinstance(message, ToolMessage)
-            if is_result and (message.status != "error" or outcome_of(message)):
-                self.did(node, f"{message.name}: {excerpt(str(message.text)) or 'no output'}")
+            if node == "decide" and isinstance(message, AIMessage) and message.tool_calls:
+                self._hear(message)
+            elif node == "act" and isinstance(message, ToolMessage):
+                call = self._calls.get(message.tool_call_id, message.name or "")
+                self.say(node, f"{call}: {excerpt(str(message.text)) or 'no output'}")
+
+    def _hear(self, message: AIMessage) -> None:
+        """Remember what a model calls. What it said beside that stays: the question is about these calls."""
+        for call in message.tool_calls:
+            self._calls[call["id"] or ""] = events.call_text(call["name"], call["args"], CALL_WIDTH)
+        # Each line is marked: none can pass for a question of ours.
+        for line in shown(str(message.text).strip(), "prose").splitlines() if self._is_terminal else ():
+            self._console.print(Text(f"{'':<{NODE_COLUMN}} | {line}"), soft_wrap=True)
+
+    def stop(self) -> None:
+        """Print what the model had said when it was stopped."""
+        for line in shown(self._speech.strip(), "prose").splitlines():
+            self._console.print(Text(line, style="dim"), soft_wrap=True)
+        self._speech = ""
 
 
 def excerpt(text: str) -> str:

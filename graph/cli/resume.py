@@ -52,6 +52,7 @@ EXAMPLES: Final = options.examples(
     help="With an answer about a call that was cut off: to which attempt. Repeatable.",
 )
 @options.agent
+@options.verbose
 @options.as_json
 def resume(
     thread: str | None,
@@ -62,6 +63,7 @@ def resume(
     decisions: TextIO | None,
     attempts: tuple[int, ...],
     as_json: bool,
+    verbose: bool,
     **chosen: Any,
 ) -> None:
     """Go on with THREAD: answer its open question, or finish a turn that was cut off.
@@ -90,6 +92,7 @@ def resume(
     thread = thread or _the_open_one(chosen["workspace"], as_json=as_json)
     decision = _read(decisions) if decisions else _decision(answer, message, always)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
+        current.progress.is_verbose = verbose
         for later in hook("held") if current.status == "done" else ():
             later.ask(current)
         try:

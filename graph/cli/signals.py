@@ -47,7 +47,8 @@ def leave(code: int, command: str) -> NoReturn:
 def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
     """Let the first signal drain the invocation in the block, and the second one end the process.
 
-    Scripts are ended; a model call cannot be, and is waited for, at most DRAIN_SECONDS.
+    Scripts are ended. A model is left at once by Ctrl-C; by SIGTERM it is waited for, as a process that ends
+    has paid for its reply. What does not end in DRAIN_SECONDS ends with the process.
 
     Python runs signal handlers in the main thread alone, between two bytecodes: a system call that does not
     return holds them up. So a thread acts on the numbers that the interpreter writes into a socket.
@@ -84,8 +85,8 @@ def _watch(numbers: "socket.socket", control: "RunControl", resume_command: str)
             is_draining = True
             control.request_drain(number.name)
             numbers.settimeout(DRAIN_SECONDS)
-            again = "Ctrl-C again to leave now" if number == signal.SIGINT else "once more to leave now"
-            _write(f"\nstopping; a model call is waited for {DRAIN_SECONDS} seconds; {again}\n")
+            again = "Ctrl-C again" if number == signal.SIGINT else "the same signal again"
+            _write(f"\nstopping ({again}: leave now)\n")
     except TimeoutError:
         _exit_now(exit_code_of(control) or TERMINATED, resume_command)
 

@@ -18,9 +18,23 @@ from langgraph.types import Command, Interrupt
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import Question, ask_person
 from skills_agent.graph.cli.options import shell_command
-from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_markdown, waiting_text
+from skills_agent.graph.cli.printing import (
+    echo,
+    is_terminal,
+    print_json,
+    print_markdown,
+    print_note,
+    waiting_text,
+)
 from skills_agent.graph.cli.progress import Progress
-from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
+from skills_agent.graph.cli.signals import (
+    INTERRUPTED,
+    TERMINATED,
+    draining,
+    ending_on_sigterm,
+    exit_code_of,
+    leave,
+)
 from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.machine import sandbox_here
@@ -94,7 +108,7 @@ class OpenThread:
         self.quiet = quiet
         """With `--json`: no progress is shown, nobody is asked, and one JSON object is printed."""
         self.control = RunControl()
-        """A signal drains an invocation by it: running scripts end, and no node begins."""
+        """A signal drains the newest invocation by it: scripts end, a model is left, and no node begins."""
         self.config = config_of(name, options)
         self.snapshot = agent.get_state(self.config)
         self.progress = Progress(self.snapshot.values.get("verdicts") or {}, quiet=quiet)
@@ -113,6 +127,11 @@ class OpenThread:
     def status(self) -> ThreadStatus:
         """Return whether the thread is done, waits for a person, or was cut off."""
         return status_of(self.snapshot)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether a signal ended the newest invocation before its turn was done."""
+        return self.control.drain_requested and self.status == "unfinished"
 
     @property
     def interrupts(self) -> Sequence[Interrupt]:
@@ -155,6 +174,7 @@ class OpenThread:
             return
         if isinstance(graph_input, dict):
             self.progress.verdicts.clear()
+        self.control = RunControl()
         try:
             with (
                 draining(self.control, self.resume_command),
@@ -174,6 +194,8 @@ class OpenThread:
                 self.progress.follow(parts)
         finally:
             self.snapshot = self.agent.get_state(self.config)
+        if self.is_stopped:
+            self.progress.stop()
 
     def as_json(self) -> dict[str, Any]:
         """Return the thread for a machine, with the command that answers its open question."""
@@ -291,10 +313,10 @@ def _finish_looks(services: Services) -> None:
 
 
 def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
-    """Invoke the graph until there is an answer, or a question that nobody answers now.
+    """Invoke the graph until there is an answer, a question that nobody answers now, or a signal.
 
     Raises TurnError for a model that could not answer, and where a call needs an approval that must not be
-    asked for. Ctrl-C and SIGTERM end the process when the invocation is drained.
+    asked for. SIGTERM ends the process when the invocation is drained.
     """
     try:
         if graph_input is not None or not thread.interrupts:
@@ -314,11 +336,8 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
         if thread.status == "unfinished":
             click.echo(f"The turn was cut off. To go on: {thread.resume_command}", err=True)
         raise
-    except KeyboardInterrupt:
-        leave(INTERRUPTED, thread.resume_command)
-    code = exit_code_of(thread.control)
-    if code and thread.status == "unfinished":
-        leave(code, thread.resume_command)
+    if thread.is_stopped and exit_code_of(thread.control) == TERMINATED:
+        leave(TERMINATED, thread.resume_command)
 
 
 def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
@@ -328,6 +347,8 @@ def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
     """
     try:
         take_turn(thread, graph_input)
+        if thread.is_stopped:
+            leave(INTERRUPTED, thread.resume_command)
         for question in (
             interrupt.value for interrupt in thread.interrupts if isinstance(graph_input, Command)
         ):
@@ -362,9 +383,9 @@ def print_turn(thread: OpenThread) -> None:
         click.echo()
         print_markdown(answer)
         if usage := thread.snapshot.values.get("usage"):
-            click.secho(f"\n{cost_text(usage['this_turn'])}", dim=True)
+            print_note(f"\n{cost_text(usage['this_turn'])}; thread {thread.name}")
     else:
-        echo(f"\n{answer}", "prose")
+        echo(f"\n{answer}" if thread.progress.has_said else answer, "prose")
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
     if (held := thread.snapshot.values.get("held")) and not thread.quiet:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from langchain_core.messages import HumanMessage
+
 from skills_agent.graph.audit.events import call_text, line_of
-from skills_agent.graph.cli.printing import local_time, waiting_text
+from skills_agent.graph.cli.printing import echo, local_time, print_markdown, waiting_text
 from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
 from skills_agent.graph.threads.steps import ThreadStep
@@ -42,6 +44,14 @@ def fork_text(fork: Fork, command: str) -> str:
         lines.append(f"Without an answer here, and answered in {fork.origin} since; each is judged again:")
         lines += [f"  {call_text(call['name'], call['args'])}  [{call['id']}]" for call in fork.ran_before]
     return "\n".join([*lines, f"To go on: {command}"])
+
+
+def print_end(values: Mapping[str, Any]) -> None:
+    """Print with what a conversation ended: the last message of the person, and the answer to it."""
+    said = [str(each.text) for each in values.get("messages") or [] if isinstance(each, HumanMessage)]
+    if said:
+        echo(f"\n> {excerpt(said[-1])}\n", "prose")
+        print_markdown((values.get("answer") or "").strip())
 
 
 def _step_line(step: ThreadStep) -> str:

@@ -179,13 +179,15 @@ class CommandLine:
             errors="surrogateescape",  # so that a test can send bytes that are no text
         )
 
-    def on_terminal(self, *args: str, answers: Sequence[tuple[str, str | Signals]] = ()) -> Finished:
+    def on_terminal(
+        self, *args: str, answers: Sequence[tuple[str, str | Signals]] = (), **variables: str
+    ) -> Finished:
         """Run the command on a terminal; each answer is typed, or sent, when its prompt has appeared."""
         terminal, its_end = pty.openpty()
         process = subprocess.Popen(
             self._command(args),
             cwd=self.workspace,
-            env=self.environment({"TERM": "xterm-256color", "COLUMNS": "100"}),
+            env=self.environment({"TERM": "xterm-256color", "COLUMNS": "100", **variables}),
             stdin=its_end,
             stdout=its_end,
             stderr=its_end,

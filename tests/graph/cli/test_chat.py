@@ -1,8 +1,10 @@
 """skills-agent chat, with lines from a pipe and with keys on a terminal."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -12,6 +14,8 @@ from prompt_toolkit.output import DummyOutput
 from skills_agent.graph.cli.prompt import MAX_CHARACTERS, TextPrompt
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, READY, RUN, CommandLine, Finished
+from tests.openai_server import KEY, Completion, openai_server
+from tests.waiting import PATIENCE
 
 WRITE = calls(call("write_file", path="note.txt", content="draft"))
 LINES = "\n".join(f"line {number}" for number in range(200))
@@ -135,10 +139,38 @@ def test_a_chat_on_a_terminal_has_what_was_typed_before_and_ends_with_ctrl_d(cli
 def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was_and_says_how_to_go_on(cli: CommandLine) -> None:
     chosen = ["--thread", "talk", "--model", "offline"]
     for leave, code in ((signal.SIGTERM, 143), (CTRL_C, 130)):
-        typed = [(READY, f"half{CTRL_C}"), (READY, leave)]
+        typed = [(READY, f"half{CTRL_C}"), *[(READY, CTRL_C)] * (leave == CTRL_C), (READY, leave)]
         done = cli.on_terminal("chat", *chosen, answers=typed)
         _, _, end = done.out.rpartition("\x1b[?2004l")
         assert (done.code, end.endswith("; to go on: skills-agent chat --thread talk\r\n")) == (code, True)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_turn_and_the_next_message_steers(cli: CommandLine) -> None:
+    """No model is asked again before somebody says something, in the next chat either."""
+    stopped: tuple[str, str | signal.Signals] = ("decide", signal.SIGINT)
+    is_over = threading.Event()
+
+    def respond(body: dict[str, Any]) -> Completion:
+        if "instead" not in str(body["messages"][-1]):
+            is_over.wait(PATIENCE)
+        return Completion("It is sunny.")
+
+    with openai_server() as server:
+        server.respond = respond
+        model = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+        chosen = ["--thread", "t", "--model", "openai:m"]
+        typed = [(READY, "Rain?\r"), stopped, (READY, CTRL_C), (READY, CTRL_C)]
+        assert cli.on_terminal("chat", *chosen, answers=typed, **model).code == 130
+        asked = len(server.requests)
+        assert "/resume goes on" in cli.run("chat", "-c", **model).out
+        assert len(server.requests) == asked
+        typed = [(READY, "/resume\r"), stopped, (READY, "Sun instead\r"), ("sunny", ""), END]
+        done = cli.on_terminal("chat", "-c", answers=typed, **model)
+        is_over.set()
+        assert (done.code, said(cli, "t")) == (0, ["Rain?", "Sun instead"])
+        ended = cli.on_terminal("chat", "-c", answers=[("It is sunny.", ""), END], **model)
+    assert "> Sun instead" in ended.out
 
 
 @pytest.mark.slow

@@ -167,7 +167,7 @@ def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> N
         "resume",
         "t",
         answers=[
-            ("[l]eave it [message], [v]iew all, [s]top here", "edit {}\n"),
+            ("[l]eave it [message] (v: view all", "edit {}\n"),
             ("'edit'", "thread\n"),
             ("'thread'", "n\n"),
         ],

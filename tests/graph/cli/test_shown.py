@@ -30,11 +30,11 @@ def test_a_path_that_was_written_is_shown_with_what_is_in_it(cli: CommandLine) -
 
 
 def test_progress_and_answers_show_what_is_in_a_text_and_cannot_steer_the_terminal(cli: CommandLine) -> None:
-    asked = cli.run("ask", "Go", "--model", cli.script(WRITE, "No."))
+    asked = cli.run("ask", "Go", "-v", "--model", cli.script(WRITE, "No."))
     assert f"path={SHOWN}" in asked.out
     assert f"`{SHOWN}` (new file, 1 line):" in asked.out
     done = cli.run("ask", "Rain?", "--model", cli.script("\x1b]0;owned\x07\x1b[2Jclear\u202e"))
-    assert done.out.endswith("\n\n<U+001B>]0;owned<U+0007><U+001B>[2Jclear<U+202E>\n")
+    assert done.out.endswith("<U+001B>]0;owned<U+0007><U+001B>[2Jclear<U+202E>\n")
 
 
 def test_a_skill_is_shown_with_what_is_in_its_file(cli: CommandLine) -> None:

