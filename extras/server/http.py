@@ -31,6 +31,10 @@ from skills_agent.state.context import Context, ContextError
 
 _UNGUARDED: Final = ("/internal/", "/deploy")
 """Routes of `langgraph dev` that its authentication does not cover."""
+_OF_THIS_MACHINE: Final = b"access-control-request-private-network"
+"""With it Chrome asks whether a page such as Studio may come to this machine. What stands before CORS in
+`langgraph dev` says yes; the server's CORS itself knows only no.
+"""
 _WITH_CONTEXT: Final = re.compile(r"(/threads/[^/]+)?/(runs|assistants|commands|stream/events)(/.*)?")
 
 
@@ -47,6 +51,7 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with a sentence that says why."""
         fault = self._fault(scope) if scope["type"] in ("http", "websocket") else ""
+        scope["headers"] = [header for header in scope.get("headers", ()) if header[0] != _OF_THIS_MACHINE]
         if not fault:
             path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
             if _WITH_CONTEXT.fullmatch(path):
@@ -151,20 +156,15 @@ def with_context(body: bytes) -> bytes:
         return body  # The route says what is wrong with it.
     is_changed = False
     for request in map(_object, sent if isinstance(sent, list) else [sent]):
-        _check(request)
         command = _object(request.get("params"))
-        _check(command)
+        for asked in (request, command):  # `configurable` may hold names of others, too.
+            configurable = _object(_object(asked.get("config")).get("configurable"))
+            Context.model_validate(Context.joined(asked.get("context") or {}, configurable))
         if context := command.pop("context", None):
             config = _object(command.get("config"))
             configurable = {**_object(config.get("configurable")), **context}
             command["config"], is_changed = {**config, "configurable": configurable}, True
     return json.dumps(sent).encode() if is_changed else body
-
-
-def _check(request: dict[str, Any]) -> None:
-    """Refuse a context, in either of its places; `configurable` may hold names of others, too."""
-    configurable = _object(_object(request.get("config")).get("configurable"))
-    Context.model_validate(Context.joined(request.get("context") or {}, configurable))
 
 
 def _object(value: Any) -> dict[str, Any]:

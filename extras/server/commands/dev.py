@@ -47,9 +47,8 @@ def dev(workspace: Path | None, arguments: tuple[str, ...]) -> None:
     os.chdir(folder)
     own = files("skills_agent.graph") / "langgraph.json"
     config = "langgraph.json" if os.path.lexists("langgraph.json") else str(own)
-    options_of_ours = ("--config", config, "--no-reload")
-    command = (sys.executable, "-P", "-m", "langgraph_cli", "dev", *options_of_ours, *arguments)
-    os.execve(sys.executable, command, _environment(settings, cache=bool(believed)))  # noqa: S606 - our own Python
+    server = (sys.executable, "-P", "-m", "langgraph_cli", "dev", "--config", config, "--no-reload")
+    os.execve(sys.executable, [*server, *arguments], _environment(settings, cache=bool(believed)))  # noqa: S606 - our own Python
 
 
 def _believed(settings: Settings) -> list[Path]:
