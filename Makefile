@@ -17,7 +17,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check types lint format figures docs docs-site test test-all cover crash soak without walls newest example wheel image container clean
+.PHONY: help demo check types lint format figures docs docs-site pictures test test-all cover crash soak without walls newest example wheel image container clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -29,6 +29,7 @@ help:
 	@echo "make figures   print the size of the house beside its bounds (scripts/bounds.toml)"
 	@echo "make docs      write the tables that are generated from the code into docs/"
 	@echo "make docs-site build the documentation as a site in build/site, and check its links"
+	@echo "make pictures draw the pictures of the README anew, from real runs"
 	@echo "make cover     run the quick tests and report what they do not reach"
 	@echo "make crash     kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
 	@echo "make soak      drive threads by random steps, kills and faults for half an hour (long)"
@@ -36,7 +37,7 @@ help:
 	@echo "make walls     the same, with every quick test (long)"
 	@echo "make newest    run the core of the tests against the newest LangGraph"
 	@echo "make example   make examples/skills-repo anew of the bundled skills, signed by a key that is thrown away"
-	@echo "make wheel     build the wheel and try it in a clean environment"
+	@echo "make wheel     build the wheel into dist/, and try it in a clean environment"
 	@echo "make image     install as the generated Dockerfile does, and load the graph"
 	@echo "make container run the hostile scripts in a default Docker container"
 
@@ -89,6 +90,10 @@ docs: $(VENV)/.dev
 
 docs-site: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: export PATH := $(CURDIR)/$(BIN):$(PATH)
+pictures: $(VENV)/.dev
+	python docs/pictures.py
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile quick -m "not slow"
