@@ -37,7 +37,7 @@ from skills_agent.state import budget
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = (
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "graph" / "README.md",
     ROOT / "README.md",
 )

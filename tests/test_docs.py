@@ -54,7 +54,7 @@ def _is_taken_away(target: Path) -> bool:
 def _pages() -> list[Path]:
     folders = (ROOT / name for name in ("graph", "nodes", "skills", "state", "extras", "examples", "tests"))
     readmes = (page for folder in folders for page in folder.rglob("README.md"))
-    return [ROOT / "README.md", *DOCS.glob("*.md"), *readmes]
+    return [ROOT / "README.md", *DOCS.rglob("*.md"), *readmes]
 
 
 def _links(page: Path) -> list[tuple[str, str]]:

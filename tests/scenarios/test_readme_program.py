@@ -1,5 +1,6 @@
 """The program of the README, run as it stands by a new process."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,17 +8,26 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+from tests.machine import needs_part
+
+PROJECT = Path(__file__).parents[2]
 
 
-def run(program: str, folder: Path, typed: str) -> subprocess.CompletedProcess[str]:
+def run(program: str, folder: Path, typed: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, input=typed, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, **variables},
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
-def program_of_the_readme() -> str:
-    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def program_of_the_readme(page: str = "README.md") -> str:
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     return str(program)
 
 
@@ -29,6 +39,21 @@ def test_the_program_of_the_readme_answers_after_one_approval_each_time_it_is_ru
         assert done.returncode == 0, done.stderr
         assert "run_script" in done.stdout
         assert "total of amount: 7" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+@needs_part("sources")
+def test_it_runs_scripts_in_a_container_with_the_lines_of_the_docs(tmp_path: Path) -> None:
+    """A stand-in for docker carries out on this machine what it is to carry out in the container."""
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text('#!/bin/sh\ntest "$1 $2" = "exec scripts" && shift 2 && exec "$@"\n')
+    docker.chmod(0o755)
+    container = program_of_the_readme("docs/how-to/containers.md").replace("/work", str(tmp_path))
+    program = program_of_the_readme().replace("build_graph()", "builder")
+    done = run(container + program, tmp_path, "y\n", PATH=f"{docker.parent}:{os.environ['PATH']}")
+    assert "Isolation: external" in done.stdout, done.stderr
+    assert "total of amount: 7" in done.stdout, done.stderr
 
 
 def test_its_copy_is_held_against_mypy_with_the_tests() -> None:
