@@ -19,13 +19,15 @@ from skills_agent.graph.cli.main import cli
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _HOME: Final = "index.md"
+_MERMAID: Final = re.compile(r"## The graph\n.*?(?=^## )", re.DOTALL | re.MULTILINE)
+"""A site that draws this picture would have to load a program from another host."""
 _LINK: Final = re.compile(r"(!?\[([^\]]+)\])\(([^)\s#:]+)(#[\w-]+)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the README as the first page, the help of every command, and the map of the code."""
     texts = {
-        _HOME: (ROOT / "README.md").read_text(encoding="utf-8"),
+        _HOME: _MERMAID.sub("", (ROOT / "README.md").read_text(encoding="utf-8")),
         "reference/commands.md": "\n".join(_help()),
         "reference/files.md": "\n".join(_map()),
     }
