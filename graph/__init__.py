@@ -7,9 +7,11 @@ needs no LangGraph.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # `typing` is half of what the command imports before it can be interrupted.
 if TYPE_CHECKING:
+    from typing import Any
+
     from skills_agent.graph.app import graph as graph
     from skills_agent.graph.build import build_graph as build_graph
     from skills_agent.graph.serialisation import RecordTypeError as RecordTypeError
@@ -53,7 +55,7 @@ __version__: str
 """The version of the installed package."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 - 20 ms
 

@@ -4,10 +4,7 @@ import gc
 import os
 import signal
 from traceback import walk_stack
-from typing import Any, Final
-
-IMPORTED: Final = 300_000
-"""Objects: more than all imports make together."""
+from types import FrameType
 
 
 def start() -> None:
@@ -16,7 +13,7 @@ def start() -> None:
     Imports make no garbage, and the search for it took a fifth of their time: it begins when there are more
     objects. At the end the interpreter would search once more, for what ends with the process.
     """
-    gc.set_threshold(IMPORTED)
+    gc.set_threshold(300_000)  # more objects than all imports make together
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else who started it wants none
         signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -27,7 +24,7 @@ def start() -> None:
         gc.freeze()
 
 
-def _interrupt(number: int, frame: Any) -> None:
+def _interrupt(number: int, frame: FrameType | None) -> None:
     """End the process there and then while something is imported; raise KeyboardInterrupt elsewhere.
 
     An import that is cut off ends in a traceback of any library, or swallows what cut it off. What was begun
