@@ -14,7 +14,6 @@ import itertools
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -41,8 +40,6 @@ PAGES: Final = (
     ROOT / "graph" / "README.md",
     ROOT / "README.md",
 )
-_SHARED: Final = 3
-"""So many commands have an option that is told once for all of them."""
 _FEW_WORDS: Final = 3
 """Fewer are a name, in a docstring; a phrase of so many goes on behind its comma."""
 _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -72,14 +69,6 @@ def commands() -> Iterator[str]:
     """Yield the table of commands: with its arguments, and what it does."""
     rows = ([f"`{_usage(path, command)}`", _sentence(command.help)] for path, command in commands_of(cli))
     yield from _table(("command", "what it does"), rows)
-
-
-def options() -> Iterator[str]:
-    """Yield the table of the options of all commands, and of those that several share."""
-    every = Counter(option for _, command in commands_of(cli) for option in _options_of(command).items())
-    shared = [*_options_of(cli).items()]
-    shared += [option for option, count in every.most_common() if count >= _SHARED]
-    yield from _table(("option", "what it does"), ([f"`{name}`", text] for name, text in shared))
 
 
 def fields() -> Iterator[str]:
@@ -187,7 +176,6 @@ def parts() -> Iterator[str]:
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "settings": settings,
     "commands": commands,
-    "options": options,
     "fields": fields,
     "diagnostics": diagnostics,
     "events": events,
@@ -275,15 +263,6 @@ def commands_of(group: click.Group, path: str = "") -> Iterator[tuple[str, click
             yield from commands_of(command, f"{path}{name} ")
         elif command is not None:
             yield f"{path}{name}", command
-
-
-def _options_of(command: click.Command) -> dict[str, str]:
-    """Return what each option of a command does, by its longest name."""
-    return {
-        max(option.opts, key=len): _sentence(option.help)
-        for option in command.params
-        if isinstance(option, click.Option)
-    }
 
 
 def _usage(path: str, command: click.Command) -> str:
