@@ -20,7 +20,7 @@ Beat = Callable[[int], object]
 """Hears again and again for how many seconds something takes by now; perhaps in another thread."""
 
 
-def attended(call: Callable[[], Result], beat: Beat, check: Callable[[], None]) -> Result:
+def attended(call: Callable[[], Result], beat: Beat | None, check: Callable[[], None]) -> Result:
     """Return what a call returns that may take long; tell of the time. Raises what `check` raises meanwhile.
 
     The call has a thread of its own, as no thread can be ended from outside: one that is left goes on there,
@@ -38,7 +38,7 @@ def attended(call: Callable[[], Result], beat: Beat, check: Callable[[], None]) 
     start = told = time.monotonic()
     while not wait({future}, LOOK_SECONDS).done:
         check()
-        if (now := time.monotonic()) - told >= BEAT_SECONDS:
+        if beat and (now := time.monotonic()) - told >= BEAT_SECONDS:
             told = now
             beat(round(now - start))
     return future.result()

@@ -30,11 +30,11 @@ class Waiting(NamedTuple):
     """What it is called with beside the input: for a provider's model, nothing."""
     in_thread: bool = False
     """It blocks, and is called in the thread of the steps on both paths. It notes its own result, whatever
-    becomes of the event loop."""
+    becomes of the event loop. All else is left at once where a person stops the run."""
     kept: Callable[[], Any] = lambda: None
     """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
     beat: Beat | None = None
-    """Of a model, whose reply can be had again: hears how long it is waited for."""
+    """Of a model: hears how long it is waited for."""
 
 
 Result = TypeVar("Result")
@@ -98,9 +98,9 @@ def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], 
     while isinstance(step, Waiting) and is_called_here(step):
         call = partial(step.runnable.invoke, step.input, **step.arguments)
         try:
-            reply = attended(call, step.beat, _check_interrupt) if step.beat else call()
+            reply = call() if step.in_thread else attended(call, step.beat, _check_interrupt)
         except Exception as error:
-            if step.beat and isinstance(error, GraphDrained):
+            if not step.in_thread and isinstance(error, GraphDrained):
                 steps.close()
                 raise
             reply = error  # raised again in the node

@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
@@ -212,3 +214,24 @@ async def test_an_async_program_drains_its_runs_with_run_control(
     with pytest.raises(GraphDrained, match="deploy"):
         await run
     check_drained(agent, workspace)
+
+
+def test_a_tool_that_is_awaited_is_left_where_a_person_stops_the_run(make_agent: MakeAgent) -> None:
+    """As one of an MCP server: nobody knows whether it did its work, and the next message says so."""
+    control, is_over = RunControl(), Event()
+
+    @tool
+    async def slow() -> str:
+        """Wait."""
+        control.request_drain(signal.SIGINT.name)
+        await asyncio.to_thread(is_over.wait, PATIENCE)
+        return "late"
+
+    agent = make_agent([calls(call("slow")), "Noted."], tools=[slow], require_approval_for=frozenset())
+    with pytest.raises(GraphDrained):
+        agent.graph.invoke(ASKED, agent.config, control=control)
+    is_over.set()
+    assert agent.run({"messages": [("user", "What now?")]})["answer"] == "Noted."
+    results = [str(each.text) for each in agent.transcript if isinstance(each, ToolMessage)]
+    assert len(results) == 1
+    assert "Outcome unknown" in results[0]
