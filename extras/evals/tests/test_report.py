@@ -11,7 +11,7 @@ from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.trajectory import MadeCall
 from skills_agent.evals.report.terminal import print_view
 from skills_agent.evals.report.view import View, view_of
-from tests.html import assert_loads_nothing
+from tests.page_reader import assert_loads_nothing
 
 HOSTILE = (
     "</script><script>window.pwned=1</script><img src=x onerror=pwned()> @octocat |`\x1b[2J\u202e "

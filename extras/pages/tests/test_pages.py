@@ -12,7 +12,7 @@ from skills_agent.pages.html import element
 from skills_agent.pages.markdown import markdown
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
-from tests.html import Tags, assert_loads_nothing
+from tests.page_reader import Tags, assert_loads_nothing
 
 HOSTILE = (
     "</script></title><script>window.pwned=1</script><img src=x onerror=pwned()> `\x1b[2J\u202e "
