@@ -19,7 +19,7 @@ from skills_agent.state.records import VerdictRecord
 
 NODE_COLUMN: Final = 9
 MAX_LINE: Final = 400
-"""Characters of what is said of an event: it holds the longest refusal of ours."""
+"""Characters of what is said of an event; a refusal is never cut."""
 CALL_WIDTH: Final = 120
 """Characters of a call, beside what came of it."""
 SPEECH_LINES: Final = 12
@@ -95,24 +95,24 @@ class Progress:
                 for node, change in content.items():
                     self._take_update(node, merge_updates(change))
 
-    def say(self, node: str, line: str) -> None:
+    def say(self, node: str, line: str, limit: int | None = MAX_LINE) -> None:
         """Say what was done. The text is untrusted."""
         self._speech = ""
-        self._print(node, line)
+        self._print(node, line_of(line, limit))
 
     def _show_output(self, event: Mapping[str, Any]) -> None:
         """Print what a program prints, line by line; the text is untrusted."""
         skipped = f"[{event.get('skipped'):,} characters skipped]" if event.get("skipped") else ""
         of = f"{event['command']} " if event.get("command") else ""
         for each in filter(None, [skipped, *str(event.get("output")).splitlines()]):
-            self._print(str(event.get("node") or ""), each, f"{of}| ")
+            self._print(str(event.get("node") or ""), line_of(each, MAX_LINE), f"{of}| ")
 
-    def _print(self, node: str, text: str, before: str = "") -> None:
-        """Print an untrusted text behind the name of a node; on a terminal it is wrapped between words."""
+    def _print(self, node: str, line: str, before: str = "") -> None:
+        """Print a line behind the name of a node; on a terminal it is wrapped between words."""
         self.has_said = True
         row = Table.grid(padding=(0, 1, 0, 0))
         row.add_column(width=NODE_COLUMN, style="bold cyan", no_wrap=True)
-        work = Text.assemble((before, "dim"), Text(line_of(text, MAX_LINE), style="dim" if before else ""))
+        work = Text.assemble((before, "dim"), Text(line, style="dim" if before else ""))
         row.add_row(node, work)
         self._console.print(
             row if self._console.is_terminal else Text(f"{node:<{NODE_COLUMN}} ") + work,
@@ -133,7 +133,7 @@ class Progress:
             self._work = Text(line_of(events.line_of({**event, "type": name}), self._room()))
         elif name == "call_judged" and event.get("decision") == "deny":
             call = events.call_text(event["tool"], event["args"], CALL_WIDTH)
-            self.say(event["node"], f"refused: {event['reason']} ({call})")
+            self.say(event["node"], f"refused: {event['reason']} ({call})", None)
         elif self._has_line(name, event):
             self.say(str(event["node"]), events.line_of({**event, "type": name}))
 
