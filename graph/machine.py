@@ -71,13 +71,15 @@ def why_no_shell_here(settings: Settings, runner: ScriptRunner | None = None) ->
 
 
 def make_runner(
-    settings: Settings, protected: tuple[str, ...] = (), closed: tuple[Path, ...] = ()
+    settings: Settings,
+    protected: tuple[str, ...] = (),
+    closed: tuple[Path, ...] = (),
+    kind: Callable[..., ScriptRunner] | None = None,
 ) -> ScriptRunner:
-    """Return what runs scripts. Nothing is started yet. Raises SettingsError."""
-    return sandbox_here().runner(
-        settings.sandbox,
+    """Return what runs scripts, by default in the sandbox. Nothing is started yet. Raises SettingsError."""
+    kind = kind or partial(sandbox_here().runner, settings.sandbox, extras=settings.extras)
+    return kind(
         workspace=settings.workspace,
-        extras=settings.extras,
         closed=closed,
         protected=protected,
         records=partial(make_state_folder, settings),

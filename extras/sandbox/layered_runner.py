@@ -1,9 +1,10 @@
 """The runner whose runs write into layers: what a person decides about them later is kept with the layers."""
 
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
@@ -140,6 +141,10 @@ class LayeredRunner(WatchedRunner):
         """Return the command that mounts layers; empty where none can be, or nobody knows at the moment."""
         return ()
 
+    def _hidden(self, folder: Path) -> Iterable[Path]:  # noqa: ARG002 - the same of all
+        """Return what no copy of a folder has, without links on its way."""
+        return [each.resolve() for each in self.closed]
+
     @contextmanager
     def _care(self, run: ScriptRun) -> Iterator[Care]:
         """Let a run write into layers, where there are any, and judge afterwards what it changed there.
@@ -158,9 +163,9 @@ class LayeredRunner(WatchedRunner):
         def make(folder: Path, real: list[Path]) -> list[Layer]:
             if self._mounting() and not any(any(mounts_below(each)) for each in real):  # which it would hide
                 return make_layers(folder, real, places.moment)
-            workspace, closed = self.workspace.resolve(), [each.resolve() for each in self.closed]
+            workspace, hidden = self.workspace.resolve(), [*chain(*map(self._hidden, real))]
             return make_copies(
-                folder, real, places.moment, workspace=workspace, closed=closed, mounts=self.mounts
+                folder, real, places.moment, workspace=workspace, closed=hidden, mounts=self.mounts
             )
 
         def growth(layers: list[Layer]) -> Growth:

@@ -1,4 +1,4 @@
-"""Skills and a runner elsewhere: in a store, at a remote place, in a backend, on another machine."""
+"""Skills from elsewhere: from a store, a remote place, a backend."""
 
 from typing import Final
 

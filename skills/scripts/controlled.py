@@ -177,17 +177,11 @@ class ControlledRunner:
                     for stream in STREAMS
                 )
                 started = time.monotonic()
-                program = SupervisedProgram(self._start(run, care), stdout, stderr)
-                try:
-                    deadline = started + (request.timeout or self.timeout)
-                    flood = FLOOD_FACTOR * self.max_output
-                    stopped = program.until_end(deadline, flood, request.stop, care.over)
-                finally:
-                    program.clean_up()
+                report, stopped = self._carry_out(run, care, stdout, stderr)
                 seconds = time.monotonic() - started
             written = care.written(request.workdir, places.moment)
             outside = places.collect(self.temporary_inside or places.temporary, run.shared_to_write)
-        ending = _ending(program.report.decode(), request.title)
+        ending = _ending(report, request.title)
         exit_code = None
         if isinstance(ending, str):
             stopped = stopped or ending
@@ -213,6 +207,17 @@ class ControlledRunner:
             note="" if exit_code == 0 else _advice(request, stderr.text()),
         )
         return care.finished(result)
+
+    def _carry_out(self, run: ScriptRun, care: Care, *streams: Capture) -> tuple[str, Stop | None]:
+        """Run the program to its end; return what its supervisor reports, and why it was ended."""
+        program = SupervisedProgram(self._start(run, care), *streams)
+        try:
+            deadline = time.monotonic() + (run.request.timeout or self.timeout)
+            flood = FLOOD_FACTOR * self.max_output
+            stopped = program.until_end(deadline, flood, run.request.stop, care.over)
+        finally:
+            program.clean_up()
+        return program.report.decode(), stopped
 
     @contextmanager
     def _care(self, run: ScriptRun) -> Iterator[Care]:  # noqa: ARG002

@@ -39,13 +39,6 @@ class Capture:
         text = self._pending + chunk
         self._keep(self._replaced(text, self._begun(text)))
 
-    def skip(self, size: int) -> None:
-        """Leave out some bytes of the stream that nobody fetched; what came before is the beginning."""
-        self.close()
-        self._head_limit = len(self._head)
-        self._tail.clear()
-        self.total += size
-
     def close(self) -> None:
         self._keep(self._replaced(self._pending, 0))
 

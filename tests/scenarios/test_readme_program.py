@@ -42,14 +42,14 @@ def test_the_program_of_the_readme_answers_after_one_approval_each_time_it_is_ru
 
 
 @pytest.mark.slow
-@needs_part("sources")
+@needs_part("sandbox")
 def test_it_runs_scripts_in_a_container_with_the_lines_of_the_docs(tmp_path: Path) -> None:
     """A stand-in for docker carries out on this machine what it is to carry out in the container."""
     docker = tmp_path / "bin" / "docker"
     docker.parent.mkdir()
-    docker.write_text('#!/bin/sh\ntest "$1 $2" = "exec scripts" && shift 2 && exec "$@"\n')
+    docker.write_text('#!/bin/sh\ntest "$1 $3" = "exec scripts" && shift 3 && exec "$@"\n')
     docker.chmod(0o755)
-    container = program_of_the_readme("docs/how-to/containers.md").replace("/work", str(tmp_path))
+    container = program_of_the_readme("docs/how-to/containers.md")
     program = program_of_the_readme().replace("build_graph()", "builder")
     done = run(container + program, tmp_path, "y\n", PATH=f"{docker.parent}:{os.environ['PATH']}")
     assert "Isolation: external" in done.stdout, done.stderr
