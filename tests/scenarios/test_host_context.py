@@ -132,9 +132,8 @@ def test_a_model_that_our_own_context_names_is_still_refused(agent: Any) -> None
 async def test_a_misspelt_restriction_is_refused_in_one_sentence(
     agent: Any, given: Any, fault: str, place: str
 ) -> None:
-    asked, more = {"messages": [("user", "go")]}, {"context": given}
-    if place == "configurable":
-        more = {"config": {"configurable": given}}
+    asked: Any = {"messages": [("user", "go")]}
+    more: Any = {"context": given} if place == "context" else {"config": {"configurable": given}}
     with pytest.raises(ContextError, match=fault):
         agent.invoke(asked, **more)
     with pytest.raises(ContextError, match=fault):

@@ -45,8 +45,12 @@ def dev(workspace: Path | None, arguments: tuple[str, ...]) -> None:
     believed = _believed(settings)
     _show(folder, settings.workspace, believed)
     os.chdir(folder)
-    own = files("skills_agent.graph") / "langgraph.json"
-    config = "langgraph.json" if os.path.lexists("langgraph.json") else str(own)
+    config = "langgraph.json"
+    if not os.path.lexists(config):
+        from skills_agent.graph import build_graph  # a second, which `dev -h` does not need
+
+        build_graph(settings)  # What is wrong is one sentence here, and tracebacks in the server's log.
+        config = str(files("skills_agent.graph") / config)
     server = (sys.executable, "-P", "-m", "langgraph_cli", "dev", "--config", config, "--no-reload")
     os.execve(sys.executable, [*server, *arguments], _environment(settings, cache=bool(believed)))  # noqa: S606 - our own Python
 

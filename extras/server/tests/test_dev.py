@@ -61,6 +61,8 @@ def test_the_server_of_a_clone_starts_from_nothing_in_it(clone: CommandLine) -> 
     (line,) = [each for each in done.errors.splitlines() if "Not read" in each]
     assert ("(skills-agent trust)" in line, " is not trusted" in line) == (True, True)
     assert dev(clone, "--config", str(clone.workspace / "langgraph.json"))[0].code == 2
+    wrong = clone.run_process("dev", SKILLS_AGENT_EXCLUDE_TOOLS="writ_file", XDG_STATE_HOME="")
+    assert (wrong.code, wrong.errors.splitlines()[-1].count("Did you mean write_file?")) == (1, 1)
 
 
 @needs_part("mcp")

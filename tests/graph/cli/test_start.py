@@ -18,8 +18,8 @@ class Interrupts:
         if name == wanted:
             try:
                 os.kill(os.getpid(), signal.SIGINT)
-            except KeyboardInterrupt:  # what is cut off within a library may say anything, or nothing
-                sys.exit("a library was cut off")
+            except KeyboardInterrupt:
+                sys.exit("a library was cut off, and may say anything, or nothing")
 
 sys.meta_path.insert(0, Interrupts)
 start()
@@ -27,10 +27,9 @@ start()
 
 
 def begin(cli: CommandLine, module: str, *args: str, **more: Any) -> tuple[int, str]:
-    command, environment = [sys.executable, "-c", PROGRAM, module, *args], cli.environment({})
-    done = subprocess.run(
-        command, cwd=cli.workspace, env=environment, capture_output=True, text=True, check=False, **more
-    )
+    command = [sys.executable, "-c", PROGRAM, module, *args]
+    more |= {"cwd": cli.workspace, "env": cli.environment({}), "capture_output": True}
+    done = subprocess.run(command, text=True, check=False, **more)
     return done.returncode, done.stderr
 
 
