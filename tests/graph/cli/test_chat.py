@@ -160,7 +160,7 @@ def test_ctrl_c_stops_the_turn_and_the_next_message_steers(cli: CommandLine) -> 
         server.respond = respond
         model = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
         chosen = ["--thread", "t", "--model", "openai:m"]
-        typed = [(READY, "Rain?\r"), stopped, (READY, CTRL_C), (READY, CTRL_C)]
+        typed = [(READY, "Rain?\r"), stopped, *[(READY, CTRL_C)] * 2]
         assert cli.on_terminal("chat", *chosen, answers=typed, **model).code == 130
         asked = len(server.requests)
         assert "/resume goes on" in cli.run("chat", "-c", **model).out
