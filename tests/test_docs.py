@@ -1,5 +1,6 @@
 """What the documentation says of the code is what the code says."""
 
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,18 @@ def test_the_generated_tables_are_those_of_the_code() -> None:
     generate = DOCS / "generate.py"
     done = subprocess.run([sys.executable, generate, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_pictures_are_those_of_real_runs(tmp_path: Path) -> None:
+    draw = [sys.executable, str(DOCS / "pictures.py"), str(tmp_path)]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(draw, env={**os.environ, "PATH": path}, check=True, timeout=120)
+    kept = DOCS / "pictures" / "graph.svg"
+    assert (tmp_path / "graph.svg").read_text(encoding="utf-8") == kept.read_text(encoding="utf-8")
+    session = (tmp_path / "session.svg").read_text(encoding="utf-8")
+    assert "total&#160;of&#160;amount:&#160;7" in session
+    assert "@font-face" not in session
 
 
 def test_every_guarantee_names_tests_that_exist() -> None:
