@@ -152,7 +152,7 @@ def _decision_of(
             return {"type": "reject"}
         case {"type": "response", "args": str(words)}:
             return {"type": "respond" if takes_words else "reject", "message": words}
-    raise ValueError(f"no answer has the type {response['type']} and such args")
+    raise ValueError(f"no answer has the type {response['type']!r:.40} and such args")
 
 
 def _wanted(question: Mapping[str, Any]) -> str:

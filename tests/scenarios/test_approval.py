@@ -102,7 +102,7 @@ NO_ANSWERS: list[Any] = [
     {"decision": [{"type": "approve"}]},
     # A2A hands plain text to an open question: Command(resume=text).
     *("approve", "yes", '{"decisions": [{"type": "approve"}]}', True, 1, ["approve"]),
-    *({"type": "maybe"}, {"type": "approve", "args": "x"}, [{"type": "approve", "always": True}]),
+    *({"type": "x\n" * 99}, {"type": "approve", "args": "x"}, [{"type": "approve", "always": True}]),
     {"decisions": "approve"},
     # Agent Inbox's form, with what it does not have.
     *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "args": "yes"}]),
@@ -126,7 +126,7 @@ def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
         assert told["__interrupt__"] == [again]
         (before,), (after,) = asked.value["action_requests"], again.value["action_requests"]
         assert after["description"].partition("\n\n")[2] == before["description"]
-        assert again.value["answer_refused"]
+        assert again.value["answer_refused"].isprintable()
         assert (again.response_schema, again.id) == (asked.response_schema, asked.id)
     agent.run(Command(resume="yes"))
     assert '{"decisions": [{"type": "approve"}]}' in agent.state.interrupts[0].value["answer_refused"]
