@@ -14,8 +14,7 @@ begin() {
 }
 
 unpack() {
-    mkdir "$own/home" "$own/temporary" "$own/seen" &&
-        { [ ! -s "$own/skill" ] || tar -xzopf "$own/skill" -C "$own/seen"; } &&
+    mkdir "$own/home" "$own/temporary" "$own/seen" && tar -xzopf "$own/skill" -C "$own/seen" &&
         cd "$place" && xargs -0 rm -rf <"$own/stale" && tar -xzopf "$own/fresh" && cd "$start"
 }
 

@@ -67,8 +67,7 @@ class ExternalRunner(LayeredRunner):
     @classmethod
     def of(cls, backend: Any, settings: Settings) -> ScriptRunner:
         """Return the runner for the workspace of some settings, whose `undo` and `resume` know its runs."""
-        kind = partial(cls, backend)
-        return make_runner(settings, settings.protected_paths, closed_places(settings), kind)
+        return make_runner(settings, settings.protected_paths, closed_places(settings), partial(cls, backend))
 
     def preflight(self, request: ScriptRequest) -> str:
         """Return `external`. Raises ScriptError for a wrong request; the other machine is not asked."""
@@ -97,8 +96,8 @@ class ExternalRunner(LayeredRunner):
             ((real, layer),) = layers.layers.items()
             digest = sha256(os.fsencode(layer.lower)).hexdigest()[:16]
             layers.shown = {f"{self.folders}-{digest}".encode(): os.fsencode(real)}
-            if layer.left_out:
-                layers.notices = [f"Not sent to the other machine: {shown([*layer.left_out])}."]
+            if left := [*layer.left_out, *remote_tree.of_skill(run.request.folder, are_secret=True)]:
+                layers.notices = [f"Not sent to the other machine: {shown(left)}."]
             yield layers
 
     def _carry_out(self, run: ScriptRun, care: Care, *streams: Capture) -> tuple[str, Stop | None]:
@@ -162,12 +161,12 @@ run {settings} "$@"
     def _send(self, run: ScriptRun, layer: Layer, place: str, own: str) -> dict[str, Change]:
         """Send the skill, the input, and what differs; return what the folder holds then."""
         _exit_code(self._execute("begin", place, own), own, run.request.title)
-        here = remote_tree.local_tree(layer)
+        here, skill = remote_tree.local_tree(layer), run.request.folder
         stale, fresh = remote_tree.differing(here, self._listed(f"{own}/before"))
         self._upload(
             own,
             stdin=(run.request.stdin or "").encode(errors="replace"),
-            skill=remote_tree.packed(run.folder, ["."], recursive=True) if run.folder else b"",
+            skill=remote_tree.packed(skill or Path(), remote_tree.of_skill(skill)),
             stale=remote_tree.joined(stale),
             fresh=remote_tree.packed(layer.content, [change.path for change in fresh]),
         )

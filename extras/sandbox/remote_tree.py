@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.sandbox.copies import MAX_FILES
-from skills_agent.sandbox.layer import ChangeList, Layer, kind_of
+from skills_agent.sandbox.layer import MAX_DEPTH, ChangeList, Layer, kind_of
 from skills_agent.sandbox.plan import Folders
 from skills_agent.sandbox.products import PACKAGES
 from skills_agent.sandbox.seen import seen
@@ -33,7 +33,7 @@ MAX_LISTED: Final = 32 << 20
 """Bytes of a list."""
 SECRET: Final = (
     *(name for names in KEEPERS.values() for name in names if name.startswith(".")),
-    *(".env*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.tfstate*"),
+    *(".env", ".env*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.tfstate*"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials.json", "secrets.*"),
 )
 """Names of files and folders that are not sent, beside the protected ones."""
@@ -63,7 +63,8 @@ def listed(names: bytes, stats: bytes, links: bytes, sums: bytes) -> dict[str, C
     for path in found:
         parts = path.split("/")
         above = found.get("/".join(parts[:-1]))
-        if not {"", ".", ".."}.isdisjoint(parts) or (parts[1:] and (not above or above.kind != "folder")):
+        is_odd = len(parts) > MAX_DEPTH or not {"", ".", ".."}.isdisjoint(parts)
+        if is_odd or (parts[1:] and (not above or above.kind != "folder")):
             raise ScriptError(f"The other machine lists {path!r}, where no file can be.")
     return found
 
@@ -87,24 +88,27 @@ def unsent(folder: Path, protected: tuple[str, ...]) -> list[str]:
 
 def differing(here: Mapping[str, Change], there: Mapping[str, Change]) -> tuple[list[str], list[Change]]:
     """Return what is to be removed there, and what is to come then, a folder before what is in it."""
-    changed = {path for path, change in here.items() if there.get(path) != change}
-    fresh = sorted((here[path] for path in changed), key=lambda change: change.path.split("/"))
+    fresh = [change for path, change in here.items() if there.get(path) != change]
     if sum(change.size for change in fresh) > MAX_SENT:
         raise ScriptError(f"More than {MAX_SENT >> 20} MiB differ. Work in a smaller folder.")
-    stale = (
-        path
-        for path, change in there.items()
-        if path not in here or (path in changed and {change.kind, here[path].kind} != {"folder"})
-    )
-    return outermost(stale), fresh
+    folders = ({path for path, change in tree.items() if change.kind == "folder"} for tree in (here, there))
+    others = there.keys() - set.intersection(*folders)
+    stale = outermost(path for path in others if here.get(path) != there[path])
+    return stale, sorted(fresh, key=lambda change: change.path.split("/"))
 
 
-def packed(folder: Path, paths: Iterable[str], *, recursive: bool = False) -> bytes:
+def of_skill(folder: Path | None, *, are_secret: bool = False) -> list[str]:
+    """Return what is sent of the folder of a skill, if there is one; or what is secret in it."""
+    paths = seen(folder) if folder else ()
+    return [path for path in paths if (protected_by(path, SECRET) in SECRET) is are_secret]
+
+
+def packed(folder: Path, paths: Iterable[str]) -> bytes:
     """Return an archive of some files, links and folders. Raises OSError."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1, format=tarfile.GNU_FORMAT) as archive:
         for path in paths:
-            archive.add(folder / path, path, recursive=recursive)
+            archive.add(folder / path, path, recursive=False)
     return buffer.getvalue()
 
 

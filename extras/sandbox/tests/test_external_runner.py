@@ -16,11 +16,10 @@ from extras.sandbox.tests.real_trees import shape
 from extras.sandbox.tests.test_held_changes import killed
 from skills_agent.sandbox import remote_tree
 from skills_agent.sandbox.external_runner import ExternalRunner
-from skills_agent.sandbox.layered import CONFLICT
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.runner import ScriptResult
 from tests.contracts.runner_contract import *  # noqa: F403 - the tests
-from tests.contracts.runner_contract import ENVIRONMENT, MakeRunner, line
+from tests.contracts.runner_contract import ENVIRONMENT, MakeRunner, line, request_for
 from tests.forked import run_forked
 
 pytestmark = pytest.mark.slow
@@ -96,19 +95,21 @@ def test_what_differs_is_sent_and_what_is_secret_is_not(place: Path, work: Path)
     assert max(runner.backend.archives) < 1_000
 
 
+def test_a_secret_of_a_skill_is_not_sent(place: Path) -> None:
+    (place / "skill/.env").write_text("KEY")
+    (place / "skill/.eslintrc").write_text("template")
+    request = replace(request_for(place, "ls -A", name="script.sh"), in_skill=True)
+    told = runner_of(place).run(request)
+    assert told.stdout == ".eslintrc\nscript.sh\n"
+    assert told.notices == ("Not sent to the other machine: .agent, .env.",)
+
+
 def test_what_changed_there_is_decided_about_here(place: Path, work: Path) -> None:
-    command = (
-        f"echo new >made; rm old; echo >tool; chmod +x tool; ln -s {place}/outside out; mkfifo pipe; pwd"
-    )
+    command = f"echo new >made; rm old; echo >tool; chmod +x tool; ln -s {place} out; mkfifo pipe; pwd"
     result = run(place, command, call="key")
     assert result.stdout == f"{work}\n"
-    assert {each.change.path: each.decision for each in result.changes} == {
-        "made": "allow",
-        "old": "allow",
-        "tool": "ask",
-        "out": "deny",
-        "pipe": "deny",
-    }
+    judged = [f"{each.change.path} {each.decision}" for each in result.changes]
+    assert judged == ["made allow", "old allow", "out deny", "pipe deny", "tool ask"]
     assert ((work / "made").read_text(), (work / "old").exists()) == ("new\n", False)
     assert not any(os.path.lexists(work / name) for name in ("tool", "out", "pipe"))
     runner = runner_of(place)  # of another process
@@ -129,13 +130,6 @@ def test_what_was_not_sent_stays_as_it_is(place: Path, work: Path) -> None:
     assert (work / "made").exists()
 
 
-def test_what_a_person_changed_meanwhile_is_asked_about(place: Path, work: Path) -> None:
-    lies = {"after.names": lambda raw: raw if (work / "made").write_text("the person's") else None}
-    result = run(place, "echo new >made", lies, call="key")
-    assert [(each.decision, each.why) for each in result.changes] == [("ask", CONFLICT)]
-    assert (work / "made").read_text() == "the person's"
-
-
 def swap(old: bytes, new: bytes) -> Lie:
     return lambda raw: raw.replace(old, new)
 
@@ -143,6 +137,10 @@ def swap(old: bytes, new: bytes) -> Lie:
 LIES: dict[str, dict[str, Lie]] = {
     "above": {"after.names": swap(b"./new", b"./../new")},
     "folder-above": {"after.names": swap(b"./new", b"./..")},
+    "too-deep": {
+        "after.names": lambda raw: b"".join(b"." + b"/d" * depth + b"\0" for depth in range(1, 251)),
+        "after.stats": lambda raw: b"41ed 0\n" * 250,
+    },
     "absolute": {"after.names": swap(b"./new", b"/tmp/new")},
     "through-a-link": {"after.names": swap(b"./new", b"./link/new")},
     "in-no-folder": {"after.names": swap(b"./new", b"./none/new")},
