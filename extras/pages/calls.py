@@ -29,14 +29,13 @@ def call_card(call: ThreadCall, events: Sequence[Record]) -> Element:
     # What is drawn below needs not be said twice.
     text = f"{call.tool} {call.args['path']}" if written else call_text(call.tool, call.args, _SHORT)
     args = json.dumps(call.args, ensure_ascii=False, indent=2, default=str)
-    result = call.result.rstrip()
     return element(
         "section",
         element("p", element("b", call.ruling, class_=f"chip {call.ruling}"), " ", element("code", text)),
         element("ul", *(element("li", _words(event)) for event in events), class_="why"),
         *([element("pre", *changes, class_="diff")] if changes else []),
         *([_folded("Arguments", args)] if len(text) == _SHORT else []),
-        *([_folded(f"Result: {line_of(result, _SHORT)}", result)] if result else []),
+        *([_folded(f"Result: {line_of(call.result, _SHORT)}", call.result)] if call.result else []),
         class_="call",
     )
 

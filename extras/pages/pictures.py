@@ -95,9 +95,8 @@ def _bars(turn: Sequence[ThreadStep]) -> Element:
     """Return what each step took, tokens and time, as bars. The time of an approval is a person's."""
     rows = [(step, _tokens(step), _seconds(before, step)) for before, step in pairwise(turn)]
     own = [seconds for step, _, seconds in rows if "approve" not in step.nodes]
-    total = sum(tokens for _, tokens, _ in rows)
     most, longest = max((tokens for _, tokens, _ in rows), default=0) or 1, max(own, default=0) or 1
-    heads = (f"{total:,} tokens", _duration(sum(own)))
+    heads = (f"{sum(tokens for _, tokens, _ in rows):,} tokens", _duration(sum(own)))
     parts = [_text(head, start, 12, "head") for head, (start, _) in zip(heads, _BARS.values(), strict=True)]
     for row, (step, tokens, seconds) in enumerate(rows, 1):
         share, before = (0, "waited ") if "approve" in step.nodes else (seconds / longest, "")

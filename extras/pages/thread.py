@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 from xml.etree.ElementTree import Element
 
-from skills_agent.graph.audit.events import Record
+from skills_agent.graph.audit.events import Record, event
 from skills_agent.graph.cli.printing import local_time, waiting_text
 from skills_agent.graph.cli.transcript import cost_text
 from skills_agent.graph.threads.compiled import CompiledAgent
@@ -26,8 +26,11 @@ _WHO: Final = {"user": "Person", "agent": "Agent", "request": "Asked for"}
 def write_page(file: TextIO, record: ThreadRecord, steps: Sequence[ThreadStep], graph: CompiledAgent) -> None:
     """Write the page of a thread, with its steps and the graph that made them."""
     events: dict[str, list[Record]] = defaultdict(list)
-    for event in (event for step in steps for event in step.events):
-        events[str(event.get("call_id"))].append(event)
+    for each in (one for step in steps for one in step.events):
+        events[str(each.get("call_id"))].append(each)
+    for grant in record.grants:  # A fork keeps the answers that were given before it.
+        if "approval_answered" not in {each["type"] for each in events[grant["id"]]}:
+            events[grant["id"]].append(event("approval_answered", grant, answer=grant["decision"]))
     title = one_line(record.summary.question, _TITLE) or f"Thread {record.summary.thread}"
     page = html_page(
         title,
@@ -41,10 +44,10 @@ def write_page(file: TextIO, record: ThreadRecord, steps: Sequence[ThreadStep], 
 
 def _head(record: ThreadRecord, steps: Sequence[ThreadStep]) -> Iterator[Element]:
     head, again = record.summary, f"skills-agent resume {record.summary.thread}"
-    calls = (event for step in steps for event in step.events if event["type"] == "model_called")
+    calls = (one for step in steps for one in step.events if one["type"] == "model_called")
     pairs = {
         "Thread": f"{head.thread}, {count(head.turns, 'turn')}, {local_time(head.when)}",
-        "Models": ", ".join(dict.fromkeys(str(event["model"]) for event in calls)),
+        "Models": ", ".join(dict.fromkeys(str(one["model"]) for one in calls)),
         "Spent": cost_text(record.usage["thread"]) if record.usage else "",
         **{f"Skill {skill['name']}": _skill(skill) for skill in record.skills},
         "To go on": "" if head.status == "done" else again,

@@ -5,7 +5,7 @@ from shutil import which
 from xml.etree.ElementTree import tostring
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_agent.pages.html import element
@@ -16,11 +16,11 @@ from tests.page_reader import Tags, assert_loads_nothing
 
 HOSTILE = (
     "</script></title><script>window.pwned=1</script><img src=x onerror=pwned()> `\x1b[2J\u202e "
-    "[a](javascript:pwned()) &#x202e;&#12; https://evil.example"
+    "sk-proj-1A2b3C4d5E6f7G8h9I0jKlMnOpQrStUv [a](javascript:pwned()) &#x202e;&#12; https://evil.example"
 )
 EDIT = calls(
     call("edit_file", path="rainfall.csv", edits=[{"old_string": "152\n", "new_string": "153\n"}]),
-    call("write_file", path="notes.md", content="- one\n@@ two\n"),
+    call("write_file", path="no\n+tes.md", content="- one\n@@ two\n"),
 )
 CHROMIUM = which("chromium")
 
@@ -60,21 +60,18 @@ def test_a_page_tells_the_verdicts_the_answers_and_the_skill(cli: CommandLine) -
 
 def test_what_a_call_changes_is_a_diff_and_a_refusal_has_its_words(cli: CommandLine) -> None:
     made = page(cli, "edit", "Mend it", EDIT, "As you like.")
-    assert '<span class="place">@@ rainfall.csv</span><span class="removed">-152</span>' in made
-    assert '<span class="added">+153</span>' in made
-    assert '<span class="added">+- one</span><span class="added">+@@ two</span>' in made
+    assert '<span class="removed">-152</span><span class="added">+153</span>' in made
+    assert '@@ no +tes.md</span><span class="added">+- one</span><span class="added">+@@ two</span>' in made
     cli.run("resume", "edit", "--reject", "--message", "Leave <b>it</b> alone.")
-    made = page(cli, "edit")
-    assert "<li>a person rejected: “Leave &lt;b&gt;it&lt;/b&gt; alone.”</li>" in made
+    fork = cli.run("threads", "fork", "edit", "--at", "4", "--json").value["thread"]
+    for made in (page(cli, "edit"), page(cli, fork)):
+        assert made.count("<li>a person rejected: “Leave &lt;b&gt;it&lt;/b&gt; alone.”</li>") == 2
 
 
-def test_a_fork_and_a_thread_that_was_steered_have_what_is_known(cli: CommandLine) -> None:
+def test_a_thread_that_was_steered_has_a_path_for_each_turn(cli: CommandLine) -> None:
     page(cli, "rain", "How much rain?", LOAD, RUN, "544 mm.", "Dry.")
     made = page(cli, "rain", "And snow?", "None.")
     assert made.count('<details class="path" open="open">') == 2
-    assert "Not run: superseded by a new message." in made
-    fork = cli.run("threads", "fork", "rain", "--at", "3", "--json").value["thread"]
-    assert "How much rain?" in page(cli, fork)
 
 
 def test_hostile_texts_stay_texts(cli: CommandLine) -> None:
@@ -82,15 +79,17 @@ def test_hostile_texts_stay_texts(cli: CommandLine) -> None:
     write = call("write_file", path=HOSTILE, content=HOSTILE)
     made = page(cli, "bad", HOSTILE, calls(plan, write, call(HOSTILE, **{HOSTILE: 1}), content=HOSTILE))
     assert text_of(made).count("window.pwned=1") > 8
-    assert "a (javascript:pwned())" not in made
+    assert "sk-proj" not in made
 
 
+@example("\x1b\u202e\ud800")
 @given(st.text())
 def test_any_text_stays_a_text(value: str) -> None:
     written = tostring(element("p", element("b", value, title=value)), encoding="unicode", method="html")
     read = Tags(written)
     assert read.tags == ["p", "b"]
     assert [*read.attributes] == ["title"]
+    assert not set(written) & set("\x1b\u202e\ud800")
 
 
 @given(st.text(alphabet="ab *_`~<>&#[]()!|-1.\n\t\\:x;/\"'\u202e\x0c"))
@@ -108,14 +107,16 @@ def test_any_markdown_is_well_formed_and_links_to_nothing(value: str) -> None:
         ("![a picture](https://evil.example/x)", "a picture (https://evil.example/x)"),
         ("[a]: https://evil.example", "[a]: https://evil.example"),
         ("> " * 40 + "deep", "deep"),
-        ("*_" * 40 + "deep" + "_*" * 40, "deep"),
         ("&#x202e;&#12;&lt;", "&#x202e;&#12;&lt;"),
         ("[a](b '&#12;')", "a (b )"),
-        ("```&#12;\ncode", "code"),
+        ("```&#12;\ncode\u202e", "code<U+202E>"),
+        ("a | b\n--|:-\n1 | 2", "2"),
     ],
 )
 def test_nothing_that_markdown_says_is_left_out(text: str, shown: str) -> None:
-    assert shown in "".join(markdown(text).itertext())
+    made = markdown(text)
+    assert shown in "".join(made.itertext())
+    assert {name for each in made.iter() for name in each.attrib} <= {"class", "start"}
 
 
 @pytest.mark.slow

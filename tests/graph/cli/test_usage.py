@@ -234,3 +234,5 @@ def test_a_command_of_a_part_that_is_not_installed_says_so(
     for words, name in brought.items():
         done = cli.run(*words.split())
         assert (done.code, "comes with the part " in done.err, name in done.err) == (1, True, True), done
+    monkeypatch.setattr("skills_agent.graph.hooks.first", lambda _: None)
+    assert "What a skill needs comes with the part needs, which" in cli.run("doctor", "rain").err
