@@ -15,16 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.graph.private_files import (
-    PrivateFileError,
-    folder_name,
-    make_private_folder,
-    open_private,
-    read_private,
-)
+from skills_agent.graph.private_files import PrivateFileError, folder_name, make_private_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import make_state_folder, state_folder, user_state_folder
-from skills_agent.skills.confined import opened_folder
+from skills_agent.skills.confined import opened_folder, read_own_file, write_own_file
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.machine import KeptFolder
 from skills_agent.skills.skill import SkillRef
@@ -95,11 +89,9 @@ class KeptFolders:
 def _note_owner(file: Path, content: bytes) -> None:
     """Write whose home it is. Whoever else does so writes the same: the folder is named after the owner."""
     with suppress(FileNotFoundError):
-        if read_private(file) == content:
+        if read_own_file(file, secret=True, follow=False) == content:
             return
-    descriptor = open_private(file, os.O_WRONLY | os.O_TRUNC)
-    os.write(descriptor, content)
-    os.close(descriptor)
+    write_own_file(file, content)
 
 
 def _give_back_rights(folder: Path) -> None:
@@ -125,7 +117,7 @@ def homes_of(settings: Settings) -> Iterator[KeptFolder]:
     places = homes_folder(settings)
     for place in sorted(places.iterdir()) if places.is_dir() else ():
         with suppress(OSError, PrivateFileError, ValueError, TypeError):
-            owner = HomeOwner(**json.loads(read_private(place / _OWNER)))
+            owner = HomeOwner(**json.loads(read_own_file(place / _OWNER, secret=True, follow=False)))
             folder, notes = place / _HOME, (owner.path, owner.user, "" if owner.trusted else "untrusted")
             if not folder.is_symlink():
                 name, note = f"home/{owner.name}@{owner.source}", ", ".join(filter(None, notes))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.graph.setting_values import SettingsError, checked, flat
-from skills_agent.skills.confined import read_beneath, read_own_file
+from skills_agent.skills.confined import read_beneath, read_own_file, write_own_file
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.policy.risk import RISKS
 from skills_agent.skills.policy.trust import MAX_CONFIG
@@ -203,6 +203,21 @@ def read_user_file(path: Path) -> ConfigFile | None:
         return None
     except OSError as error:
         return ConfigFile(path, fault=f"{error.strerror}")
+
+
+def set_in_user_file(path: Path, name: str, value: str) -> None:
+    """Set one setting in the user's file, and leave all else in it. Raises SettingsError and OSError."""
+    file = read_user_file(path) or ConfigFile(path)
+    text, wanted = file.raw.decode(), {**file.values({}), name: value}
+    line = f"{name} = {json.dumps(value)}"
+    # A table, or a text of several lines, may hold such a line, too: then a new one stands before all.
+    changed = re.sub(rf"""(?m)^{name}[ \t]*=[ \t]*("[^"\n]*"|'[^'\n]*')""", lambda _: line, text, count=1)
+    for draft in (changed, f"{line}\n{text}"):
+        with suppress(ValueError):
+            if ConfigFile(path, draft.encode()).values({}) == wanted:
+                write_own_file(path.resolve(), draft.encode())
+                return
+    raise SettingsError(f"Cannot change {path} without losing something. Set it there yourself: {line}")
 
 
 def joined(*layers: tuple[Mapping[str, Any], Mapping[str, str]]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -18,8 +18,6 @@ BUSY_SECONDS: Final = 30
 _RETRY_SECONDS: Final = 0.05
 _NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
 """What SQLite says where it can make no log beside a file."""
-_LONGEST: Final = 4096
-"""Bytes of a small private file."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -103,19 +101,6 @@ def open_private(path: Path, flags: int) -> int:
     except FileNotFoundError:
         make_private_folder(path.parent)
         return os.open(path, flags, 0o600)
-
-
-def read_private(path: Path) -> bytes:
-    """Return what a small file of this user alone holds. Raises OSError and PrivateFileError."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        facts = os.fstat(file)
-        _check(path, facts, is_right=stat.S_ISREG(facts.st_mode))
-        if facts.st_mode & 0o077:
-            raise PrivateFileError(path, "can be read by other users", "Remove it; the agent makes it anew.")
-        return os.read(file, _LONGEST)
-    finally:
-        os.close(file)
 
 
 def open_sqlite(path: Path, isolation: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:

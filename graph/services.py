@@ -18,7 +18,8 @@ from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.langgraph_inside import is_coroutine, skip_answers, state_now
 from skills_agent.graph.machine import machine_of, make_runner, shell_of
-from skills_agent.graph.models.provider import default_model, make_models, model_name
+from skills_agent.graph.models.available import default_model
+from skills_agent.graph.models.provider import make_models, model_name
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import Settings, SettingsError, make_registry, refuse_missing_workspace
 from skills_agent.graph.start_up import protected_entries

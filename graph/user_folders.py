@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from skills_agent.graph.setting_values import DEFAULT, SettingsError
+from skills_agent.skills.confined import write_own_file
 from skills_agent.skills.policy.secret_paths import is_wide, secret_places
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -84,19 +85,13 @@ def make_state_folder(settings: OfUser) -> Path:
 
     Its file `workspace` names the workspace. Raises PrivateFileError.
     """
-    from skills_agent.graph.private_files import (  # noqa: PLC0415
-        PrivateFileError,
-        make_private_folder,
-        open_private,
-    )
+    from skills_agent.graph.private_files import PrivateFileError, make_private_folder  # noqa: PLC0415
 
     folder = make_private_folder(user_state_folder(settings), state_folder(settings))
     if os.path.lexists(folder / "workspace"):
         return folder
     try:
-        file = open_private(folder / "workspace", os.O_WRONLY | os.O_EXCL)
-        os.write(file, os.fsencode(settings.workspace.resolve()) + b"\n")
-        os.close(file)
+        write_own_file(folder / "workspace", os.fsencode(settings.workspace.resolve()) + b"\n")
     except OSError as error:
         # On a disk that cannot be written, what is there can be read without that name.
         if error.errno not in {errno.EEXIST, errno.EROFS, errno.EACCES, errno.EPERM}:

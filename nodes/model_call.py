@@ -215,6 +215,8 @@ class ModelRequests:
                 waiting = waiting._replace(input=with_words(waiting.input, useless.hint))
                 continue
             except ModelCallError as error:
+                if model not in str(error):
+                    error.args = (f"{model}: {error}",)
                 is_last = has_failed or attempt >= min(calls, MAX_TRIES)
                 is_last = is_last or bool(runtime.control and runtime.control.drain_requested)
                 may_pass = error.is_retryable and not is_last

@@ -100,6 +100,8 @@ class ModelCallError(ModelError):
     code = "model-call-failed"
     is_retryable = False
     """Whether the same call may well succeed if it is made again soon."""
+    needs_other = False
+    """Whether only another model, or another name of it, can help."""
     refused = ""
     """What of the prompt the server's chat template does not take: "system", "roles", "ids" or "tools"."""
     wait = 0.5
@@ -160,6 +162,8 @@ def explain(error: Exception, model: str) -> ModelCallError | None:
         sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
     explained = ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
     explained.refused = refused
+    kinds = provider.ModelPermissionDeniedError | provider.ModelNotFoundError
+    explained.needs_other = refused == "tools" or isinstance(error, kinds)
     explained.wait = _asked_wait(error)
     explained.is_retryable = not refused and _can_pass(error) and explained.wait <= _MAX_WAIT
     return explained

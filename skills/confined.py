@@ -232,14 +232,26 @@ def _resolve(root: Path, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return real_root, Path(real.removeprefix(inside)).parts
 
 
-def read_own_file(path: Path, limit: int = -1, *, secret: bool = False, or_root: bool = False) -> bytes:
+def write_own_file(path: Path, content: bytes) -> None:
+    """Write a file of this user alone, whole or not at all, and make its folder. Raises OSError."""
+    draft = path.with_name(f".{os.urandom(8).hex()}{path.suffix}")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft.touch(mode=0o600, exist_ok=False)
+    draft.write_bytes(content)
+    draft.replace(path)
+
+
+def read_own_file(
+    path: Path, limit: int = -1, *, secret: bool = False, or_root: bool = False, follow: bool = True
+) -> bytes:
     """Read the first `limit` bytes (-1: all) of a file that nobody but this user can write.
 
-    With `secret`, nobody else can read it, either; with `or_root` it may be root's. Raises OSError, whose
-    `strerror` says what is wrong and, where others have a right too many, how to repair it.
+    With `secret`, nobody else can read it, either; with `or_root` it may be root's; without `follow` it is
+    no link. Raises OSError, whose `strerror` says what is wrong and, where others have a right too many, how
+    to repair it.
     """
     refused, rights, use = (0o077, "rwx", "read or write") if secret else (0o022, "w", "write")
-    with FileIO(os.open(path, FILE_OR_LINK)) as file:
+    with FileIO(os.open(path, FILE_OR_LINK if follow else FILE)) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")

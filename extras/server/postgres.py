@@ -67,8 +67,8 @@ def open_postgres(dsn: str) -> Iterator["PostgresSaver"]:
     shown = without_password(dsn)
     if not shown:
         raise DatabaseError(
-            "The setting server_database is no connection string: postgresql://user@host:5432/database, "
-            "with @ : / ? # in user and password percent-encoded."
+            "server_database, or --checkpointer, takes postgresql://user@host:5432/database, with @ : / ? # "
+            "in user and password percent-encoded. Without it, threads are kept in a file of this user."
         )
     # The pool logs each failed attempt; the error below says it once.
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)

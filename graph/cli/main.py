@@ -35,6 +35,7 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     "threads": _command("threads", "See earlier conversations, go on from a step of one, remove old ones."),
     "trust": _command("trust", "Vouch for what came with a project, as it is now."),
     "skills": _command("skills", "List, search, check, begin and install skills."),
+    "model": _command("model", "Show which models there are; try one, and keep it."),
     "doctor": _command("doctor", "Show what works here and what does not, all settings, and what is kept."),
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
@@ -63,8 +64,8 @@ def cli(
 ) -> None:
     """Ask an agent that works with skills: folders with a SKILL.md, scripts and references.
 
-    Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
-    a language model. Conversations are kept as threads in your own folder, ~/.local/state/skills-agent.
+    `skills-agent model` shows and chooses the language model. Conversations are kept as threads in your own
+    folder, ~/.local/state/skills-agent.
     """
     invocation.workspace, invocation.skills_dirs = workspace, skills_dirs
     if checkpointer:

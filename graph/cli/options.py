@@ -113,7 +113,7 @@ folders = _given("workspace", "skills_dirs")
 model = click.option(
     "--model",
     metavar="NAME",
-    help="The model: offline, or <provider>:<model>. [default: openai with a key, else offline]",
+    help="The model: offline, or <provider>:<model>. [default: see skills-agent model]",
 )
 yes = click.option(
     "--yes",

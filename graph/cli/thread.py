@@ -17,6 +17,7 @@ from langgraph.types import Command, Interrupt
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import Question, ask_person
+from skills_agent.graph.cli.model import choose_at_first
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import (
     echo,
@@ -48,7 +49,7 @@ from skills_agent.graph.threads.received import asked_attempts
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes.interrupts import REFUSED
-from skills_agent.nodes.model_errors import ModelError
+from skills_agent.nodes.model_errors import ModelCallError, ModelError
 from skills_agent.skills.errors import DetailedError, SkillsAgentError, UnknownSkillError, did_you_mean
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.risk import Risk
@@ -284,7 +285,7 @@ def open_thread(
             kept = replace(
                 settings,
                 skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
-                model=options.get("model") or settings.model,
+                model=options.get("model") or settings.model or choose_at_first(settings, quiet=quiet),
             )
             services = Services(kept, yes=yes)
             services.models.choose(Context())
@@ -328,7 +329,8 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
                 return
             thread.invoke(answer)
     except ModelError as error:
-        raise TurnError(error, thread.resume_command) from error
+        other = ("--model", "NAME") if isinstance(error, ModelCallError) and error.needs_other else ()
+        raise TurnError(error, thread.command("resume", thread.name, *other)) from error
     except ApprovalNeededError as error:
         raise TurnError(error, f"SKILLS_AGENT_APPROVAL=ask {thread.resume_command}") from error
     except (OSError, SystemExit):

@@ -41,19 +41,18 @@ class LocalChatModel(BaseChatModel):
 
     @override
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self.whole(messages, kwargs))])
-
-    def whole(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
-        """Return the reply with what LangChain knows of one: the name of the model, and about its tokens."""
         names = frozenset(
             str(tool["function"]["name"]) for tool in kwargs.get("tools") or () if "function" in tool
         )
         message = self.reply(messages, names, kwargs.get("records"))
+        # What LangChain knows of a reply: the name of the model, and about its tokens.
         metadata = {**message.response_metadata, "model_name": self._llm_type}
         update: dict[str, Any] = {"response_metadata": metadata}
         if message.usage_metadata is None:
-            update["usage_metadata"] = _usage(messages, message)
-        return message.model_copy(update=update)
+            given, written = (count_tokens_approximately(each) for each in (messages, [message]))
+            usage = UsageMetadata(input_tokens=given, output_tokens=written, total_tokens=given + written)
+            update["usage_metadata"] = usage
+        return ChatResult(generations=[ChatGeneration(message=message.model_copy(update=update))])
 
 
 def fingerprint(messages: Sequence[BaseMessage]) -> str:
@@ -62,8 +61,3 @@ def fingerprint(messages: Sequence[BaseMessage]) -> str:
     for message in messages:
         digest.update(f"{message.type}\0{message.id}\0{message.text}\0".encode("utf-8", "replace"))
     return digest.hexdigest()[:12]
-
-
-def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
-    given, written = count_tokens_approximately(messages), count_tokens_approximately([reply])
-    return UsageMetadata(input_tokens=given, output_tokens=written, total_tokens=given + written)

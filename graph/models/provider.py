@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import SecretStr, ValidationError
 
+from skills_agent.graph.models.available import LOCAL_PORTS, PROVIDERS, default_model, local_address, set_up
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
@@ -24,19 +25,15 @@ from skills_agent.state.context import Context
 
 UNKNOWN_WINDOW: Final = 128_000
 """The context window in tokens of a model that does not state its own."""
-KEY = "OPENAI_API_KEY"
-BASE_URL = "OPENAI_BASE_URL"
+KEY: Final = "OPENAI_API_KEY"
+BASE_URL: Final = "OPENAI_BASE_URL"
+_SLOW: Final = (5.0, 3_600.0)
+"""Seconds until a server of this machine must be connected, and that it may be silent: on one core it reads
+long prompts. OpenAI's client waits for 600."""
 PARAMETERS = frozenset(
     {"max_retries", "max_tokens", "reasoning_effort", "seed", "temperature", "timeout", "top_p"}
 )
 """What an operator may set for a provider's model."""
-_PROVIDERS: Final = {"gpt": "openai", "claude": "anthropic", "gemini": "google_genai"}
-"""Whose models have names that begin so: said to who leaves the provider out."""
-
-
-def default_model(environment: Mapping[str, str]) -> str:
-    """Return the name of the model that answers when nobody chose one."""
-    return "openai:gpt-5-mini" if environment.get(KEY, "").strip() else "offline"
 
 
 def full_name(name: str) -> str:
@@ -52,84 +49,75 @@ def resolve_model(
 
     Nothing is contacted; `parameters` go to a provider's model. Raises a ModelError.
     """
-    kind, _, rest = full_name(name).partition(":")
+    kind, _, rest = (name := full_name(name)).partition(":")
     rest = rest.strip()
     if kind == "offline" and not rest:
         return OfflineChatModel()
     if kind == "scripted" and rest:
         return ScriptedChatModel(script=read_script(Path(rest)))
-    if kind == "openai" and rest:
-        return _openai(rest, environment, parameters or {})
-    if kind and rest:
-        return _of_provider(kind, rest, parameters or {})
-    provider = next((each for prefix, each in _PROVIDERS.items() if name.startswith(prefix)), "")
+    if not (kind and rest):
+        raise ModelError(f"There is no model named {name!r}. {_meant(name)}", code="model-unknown")
+    given = parameters or {}
+    # Who sets more than the usual may have given the key there, or need none.
+    if (line := set_up(kind, environment)) and PARAMETERS.issuperset(given):
+        text = f"The model {name} is not set up. Paste this line, and a missing key after it: {line}"
+        raise ModelError(text, code="model-not-set-up")
+    if kind in LOCAL_PORTS:
+        environment = {KEY: "none", BASE_URL: f"{local_address(kind)}/v1"}
+    is_compatible = kind in {"openai", *LOCAL_PORTS}
+    return _openai(name, environment, given) if is_compatible else _of_provider(name, given)
+
+
+def _meant(name: str) -> str:
+    family = name.partition("-")[0]
+    provider = next((each for each, (model, *_) in PROVIDERS.items() if model.split("-")[0] == family), "")
     meant = f"Did you mean {provider}:{name}?" if provider else did_you_mean(name, ["offline"])
-    hint = meant or "Use offline, <provider>:<model> or scripted:<JSON file>."
-    raise ModelError(f"There is no model named {name!r}. {hint}", code="model-unknown")
+    return meant or "Use offline, <provider>:<model> or scripted:<JSON file>. To see some: skills-agent model"
 
 
-def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str, Any]) -> BaseChatModel:
-    name = f"openai:{model}"
+def _openai(name: str, environment: Mapping[str, str], parameters: Mapping[str, Any]) -> BaseChatModel:
     if unknown := sorted(set(parameters) - PARAMETERS):
         raise _bad_parameters(name, f"unknown {', '.join(unknown)}")
-    key = environment.get(KEY, "").strip()
-    if not key:
-        raise _key_missing(name, KEY)
-    base_url = environment.get(BASE_URL, "").strip() or None
+    key, base_url = (environment.get(each, "").strip() for each in (KEY, BASE_URL))
 
     # Here, because it takes a second that the other models do not need.
     from skills_agent.graph.models.compatible import compatible_model  # noqa: PLC0415
 
     try:
+        is_here = urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
         return compatible_model(
-            model=model,
+            model=name.partition(":")[2].strip(),
             api_key=SecretStr(key),
-            base_url=base_url,
+            base_url=base_url or None,
             # Some names switch to /v1/responses by themselves, which compatible servers do not have.
             use_responses_api=False if base_url else None,
             stream_usage=True,
             # Its default is 120 s under `ainvoke`. The client's own limit, 600 s, is that of both paths.
             stream_chunk_timeout=None,
-            **parameters,
+            **{**({"timeout": _SLOW} if is_here else {}), **parameters},
         )
     except ValueError as error:
         raise _bad_parameters(name, " ".join(str(error).split())[:300]) from error
 
 
-def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) -> BaseChatModel:
-    name = f"{provider}:{model_id}"
+def _of_provider(name: str, parameters: Mapping[str, Any]) -> BaseChatModel:
+    provider, _, model_id = name.partition(":")
     try:
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise ModelError(f"The model {name} needs a package: pip install 'skills-agent[models]'.") from error
-    try:
-        model: BaseChatModel = init_chat_model(model_id, model_provider=provider, **parameters)
-    except ImportError as error:
-        raise ModelError(f"The model {name} needs a package: {' '.join(str(error).split())}.") from error
-    except ValidationError as error:  # Its text may repeat a key.
-        cause = "; ".join(" ".join([*map(str, each["loc"]), each["msg"]]) for each in error.errors())
-        raise ModelError(f"The model {name} cannot be used: {cause.rstrip('.')}.") from error
-    except (TypeError, ValueError) as error:
-        # Of an unknown provider it lists those that there are.
-        cause = " ".join(str(error).split())[:1_000]
+
+        model: BaseChatModel = init_chat_model(model_id.strip(), model_provider=provider, **parameters)
+    except Exception as error:  # Each package has classes of its own for a key that is missing.
+        cause = str(error)  # Of an unknown provider it lists those that there are.
+        if isinstance(error, ValidationError):  # Its text may repeat a key.
+            cause = "; ".join(" ".join([*map(str, each["loc"]), each["msg"]]) for each in error.errors())
+        cause = " ".join(cause.split())[:1_000].rstrip(".")
         raise ModelError(f"The model {name} cannot be used: {cause}.") from error
-    key = getattr(model, "anthropic_api_key", None)  # The only package that makes a model without its key.
-    if isinstance(key, SecretStr) and not key.get_secret_value():
-        raise _key_missing(name, "ANTHROPIC_API_KEY")
     return model
 
 
 def _bad_parameters(name: str, cause: str) -> ModelError:
     known = ", ".join(sorted(PARAMETERS))
     return ModelError(f"Bad parameters for {name}: {cause}. Known: {known}.", code="model-parameter")
-
-
-def _key_missing(name: str, variable: str) -> ModelError:
-    return ModelError(
-        f"The model {name} needs a key: set {variable} (any value for a server that asks for none), or use "
-        "the model offline.",
-        code="model-key-missing",
-    )
 
 
 _MAX_CLIENTS: Final = 16
@@ -153,17 +141,14 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         chat = model
         if chat is None:
             # The client would ask again unseen: `ModelRequests.reply` does, and tells.
-            silent = {"max_retries": 0} if label.startswith("openai:") else {}
-            parameters = {**silent, **settings.model_parameters}
+            can_tell = label.partition(":")[0] in {*PROVIDERS, *LOCAL_PORTS}
+            parameters = {**({"max_retries": 0} if can_tell else {}), **settings.model_parameters}
             chat = resolve_model(label, environment=environment, parameters=parameters)
         chats = [*chat_models(chat)]
         is_offline = all(isinstance(each, OfflineChatModel) for each in chats)
         if is_offline and in_a_form:
-            raise ModelError(
-                f"The model {label} answers by fixed rules, and not in the form that `response_format` wants."
-                " Choose another one: build_graph(model=...), or the setting `model`.",
-                code="model-without-forms",
-            )
+            fault = f"The model {label} cannot answer in the form of `response_format`: choose another one."
+            raise ModelError(fault, code="model-without-forms")
         return ChosenModel(
             label,
             chat,
@@ -178,11 +163,9 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         name = full_name(context.model or "")
         if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
             if not context.is_of_host:
-                raise ModelError(
-                    f"The model {context.model!r} may not be chosen here. Allowed beside the operator's: "
-                    f"{list_names(allowed)}.",
-                    code="model-not-allowed",
-                )
+                fault = f"The model {context.model!r} may not be chosen here."
+                others = f"Allowed beside the operator's: {list_names(allowed)}."
+                raise ModelError(f"{fault} {others}", code="model-not-allowed")
             name = ""  # It names the models of the graph around this one.
         return chosen(name or own if model is None else model_name(model))
 
@@ -200,10 +183,8 @@ def _check_wrapped(model: ModelRunnable) -> None:
     # With tools, what `configurable_fields` returns would be its default whatever the config says.
     wrong = [each for each in chats if isinstance(each, DynamicRunnable)] if chats else [model]
     if wrong:
-        raise SettingsError(
-            "`model` takes a name, a chat model, or a Runnable around one (with_retry, with_fallbacks, "
-            f"bind), not {type(wrong[0]).__name__}."
-        )
+        kind = type(wrong[0]).__name__
+        raise SettingsError(f"`model` takes a name, a chat model, or a Runnable around one, not {kind}.")
     if has_bound_tools(model):
         raise SettingsError("The model has tools already: give them to the agent, build_graph(tools=[...]).")
 
@@ -214,10 +195,12 @@ def model_name(model: ModelRunnable) -> str:
 
 
 def _address_of(chats: Sequence[BaseChatModel]) -> str:
-    """Return the host and the port of a model's server, as far as the model says it."""
-    names = ("openai_api_base", "azure_endpoint", "base_url", "endpoint")
-    stated = (getattr(each, name, None) for each in chats for name in names)
-    return next((urlsplit(str(url)).netloc.rpartition("@")[2] for url in stated if url), "")
+    """Return the scheme, host and port of a model's server, as far as the model says it."""
+    clients = (getattr(each, "root_client", None) or each for each in chats)
+    names = ("base_url", "anthropic_api_url", "azure_endpoint", "endpoint")
+    stated = (getattr(each, name, None) for each in clients for name in names)
+    url = next((urlsplit(str(url)) for url in stated if url), None)
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url else ""
 
 
 def _stated_window(chats: Sequence[BaseChatModel]) -> int | None:

@@ -1,15 +1,13 @@
 """A chat model that plays a list of replies: for tests and evals, instead of mocks."""
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-from langchain_core.messages.tool import tool_call, tool_call_chunk
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.tool import tool_call
 from pydantic import Field
 from typing_extensions import override
 
@@ -42,8 +40,7 @@ class ScriptedChatModel(LocalChatModel):
     """Play `script`: the n-th reply of a thread is the n-th entry.
 
     Which one is next is read off the prompt, so a run that is resumed, repeated or forked gets the replies it
-    would have got. Replies that the graph wrote itself (`["skills_agent"]["synthetic"]`) do not count. It
-    can be streamed, line by line.
+    would have got. Replies that the graph wrote itself (`["skills_agent"]["synthetic"]`) do not count.
     """
 
     script: list[Any] = Field(default_factory=list)
@@ -76,12 +73,6 @@ class ScriptedChatModel(LocalChatModel):
             for index, call in enumerate(message.tool_calls)
         ]
         return message.model_copy(update={"id": f"scripted-{position}-{mark}", "tool_calls": calls})
-
-    @override
-    def _stream(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        yield from _chunks(self.whole(messages, kwargs))
 
 
 def read_script(path: Path) -> list[ScriptEntry]:
@@ -119,24 +110,3 @@ def _position(messages: Sequence[BaseMessage]) -> int:
     matches = (_ID.match(reply.id or "") for reply in replies)
     summarized: int = sum(marks_of(message).get("replies", 0) for message in messages)
     return max([summarized + len(replies), *(int(match[1]) + 1 for match in matches if match)])
-
-
-def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    content = message.content
-    pieces = content.splitlines(keepends=True) if isinstance(content, str) else [content]
-    for piece in pieces:
-        yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))
-    for index, call in enumerate(message.tool_calls):
-        arguments = json.dumps(call["args"], ensure_ascii=False)
-        chunk = tool_call_chunk(name=call["name"], args=arguments, id=call["id"], index=index)
-        yield ChatGenerationChunk(message=AIMessageChunk(content="", id=message.id, tool_call_chunks=[chunk]))
-    yield ChatGenerationChunk(
-        message=AIMessageChunk(
-            content="",
-            id=message.id,
-            additional_kwargs=message.additional_kwargs,
-            response_metadata=message.response_metadata,
-            usage_metadata=message.usage_metadata,
-            chunk_position="last",
-        )
-    )

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 import msgspec.msgpack
 
+from skills_agent.skills.confined import write_own_file
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.protocol import FolderState, SkillEntry, Source
@@ -100,10 +101,8 @@ class SkillIndex:
         if not isinstance(source, DirectorySource):
             return
         try:
-            draft = self._folder / f"{os.urandom(8).hex()}.skills"
-            draft.touch(mode=0o600, exist_ok=False)
-            draft.write_bytes(_ENCODER.encode(list(_in_order(source.folders, readings))))
-            draft.replace(self._file([source], ".skills"))
+            readable = _ENCODER.encode(list(_in_order(source.folders, readings)))
+            write_own_file(self._file([source], ".skills"), readable)
             self._remove_old()
         except OSError as error:
             logger.warning("index not used: %s", error, extra={"path": str(self._folder)})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.confined import read_beneath, read_own_file
+from skills_agent.skills.confined import read_beneath, read_own_file, write_own_file
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, measure
 from skills_agent.skills.sources.directory import DirectorySource, project_source
@@ -132,11 +132,7 @@ class TrustList:
 
     def _write(self, folders: dict[str, str]) -> None:
         text = json.dumps({"version": VERSION, "folders": folders}, indent=2, sort_keys=True)
-        draft = self.file.with_name(f".{self.file.name}.{os.urandom(4).hex()}")
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            draft.touch(mode=0o600, exist_ok=False)
-            draft.write_text(f"{text}\n", encoding="utf-8")
-            draft.replace(self.file)
+            write_own_file(self.file, f"{text}\n".encode())
         except OSError as error:
             raise TrustFileError(self.file, error.strerror or str(error)) from error

@@ -248,7 +248,7 @@ def test_a_form_has_no_name_of_a_tool(workspace: Path) -> None:
 
 def test_the_offline_model_says_that_it_cannot(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace, bundled_skills=False, model="offline")
-    with pytest.raises(ModelError, match="Choose another one"):
+    with pytest.raises(ModelError, match="choose another one"):
         build_graph(settings, response_format=Report).compile().invoke(asked())
 
 

@@ -139,7 +139,7 @@ def test_a_connection_string_is_shown_without_its_password(dsn: str, shown: str)
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (("postgresql://", "mysql://"), "is no connection string"),
+        (("postgresql://", "mysql://"), "takes postgresql://user@host"),
         (("/db_", "/no_db_"), "does not exist"),
         (("127.0.0.1", "127.0.0.1:1,127.0.0.1"), "Cannot keep threads in postgresql://postgres@127.0.0.1:1,"),
     ],

@@ -21,6 +21,7 @@ from skills_agent.graph.models.offline.usage import (
 )
 from skills_agent.nodes.model_call import ModelCall
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
+from skills_agent.skills.errors import list_names
 from skills_agent.skills.library.listing import CatalogListing
 from skills_agent.skills.search.tokens import FUNCTION_WORDS
 from skills_agent.skills.search.words import search_texts
@@ -30,7 +31,6 @@ from skills_agent.state.transcript import edited_args, is_synthetic, outcome_of
 
 _NOTE = "(Offline model: fixed rules, no language model. To get a real one: skills-agent model)"
 _MAX_LINES = 80
-_MAX_SKILLS = 20
 _MAX_TEXT = 200
 _WORD = re.compile(r"\w+")
 _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".rb", ".pl", ".ts")
@@ -88,9 +88,8 @@ def _next(transcript: Sequence[BaseMessage], shown: ShownSkills | None, tools: f
     if name in ledger:
         return _use(ledger[name], message, shown, tools)
     if loads or "load_skill" not in tools:
-        return _tell_not_loaded(
-            name, loads[-1][1].text if loads else "no tool to load skills is offered here."
-        )
+        reason = loads[-1][1].text if loads else "no tool to load skills is offered here."
+        return f"The skill {name} could not be loaded: {one_line(reason, _MAX_TEXT)}"
     return "load_skill", {"name": name}
 
 
@@ -190,15 +189,8 @@ def _tell_no_skill_fits(listing: CatalogListing | None) -> str:
     """Answer that no skill fits, and list what there is."""
     if listing is None or not listing.lines:
         return _answer("There are no skills here, and without one the offline model can do nothing.")
-    skills = [line.skill for line in listing.lines[:_MAX_SKILLS]]
-    lines = [f"- {skill.name}: {one_line(skill.description, _MAX_TEXT)}" for skill in skills]
-    more = [f"- and {listing.total - len(lines)} more"] if listing.total > len(lines) else []
-    return _answer("\n".join(["No skill fits this request. These are available:\n", *lines, *more]))
-
-
-def _tell_not_loaded(name: str, reason: str) -> str:
-    """Answer that the skill which fits, or which the user named, could not be loaded."""
-    return _answer(f"The skill {name} could not be loaded: {one_line(reason, _MAX_TEXT)}")
+    names = list_names([line.skill.name for line in listing.lines])
+    return _answer(f"No skill fits this request. There are: {names}.")
 
 
 def _fence(text: str) -> str:

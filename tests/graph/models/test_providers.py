@@ -2,13 +2,13 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import reduce
 from http.server import BaseHTTPRequestHandler
 from operator import add
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 from urllib.request import Request as UrlRequest
@@ -21,7 +21,8 @@ from langchain_openai import ChatOpenAI
 from openai.resources.chat import Completions
 from pydantic import SecretStr
 
-from skills_agent.graph.models.provider import default_model, resolve_model
+from skills_agent.graph.models.available import LOCAL_PORTS, default_model
+from skills_agent.graph.models.provider import resolve_model
 from skills_agent.nodes.model_errors import ModelCallError, ModelError, calling, explain
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error, served
 
@@ -61,20 +62,49 @@ def test_an_unknown_provider_is_told_with_those_that_there_are(name: str) -> Non
         resolve_model(name, environment={})
 
 
-def test_the_extra_is_advised_for_a_provider_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
-    with pytest.raises(ModelError, match=r"pip install 'skills-agent\[models\]'"):
-        resolve_model("Google-GenAI:gemini", environment={})
+def test_what_a_model_lacks_is_one_line_that_works_when_it_is_pasted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installer = tmp_path / "an installer"
+    installer.write_text("#!/bin/sh\necho installs $*\n")
+    installer.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(installer))
+    monkeypatch.setitem(sys.modules, "langchain", None)
+    with pytest.raises(ModelError, match="Groq:x is not set up") as caught:
+        resolve_model("Groq:x", environment={})
+    line = str(caught.value).partition("after it: ")[2]
+    typed = subprocess.run(["sh", "-c", f"{line}; env"], input="sk-1\n", capture_output=True, text=True)
+    assert typed.stdout.startswith("installs -m pip install langchain langchain-groq\n")
+    assert "GROQ_API_KEY=sk-1\n" in typed.stdout
 
 
-def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
-        resolve_model("openai:gpt-5-mini", environment={})
-    assert caught.value.code == "model-key-missing"
-    without_key = SimpleNamespace(anthropic_api_key=SecretStr(""))  # as langchain-anthropic makes one
-    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda *_, **__: without_key)
-    with pytest.raises(ModelError, match="needs a key: set ANTHROPIC_API_KEY"):
-        resolve_model("anthropic:claude-sonnet-4-5", environment={})
+@pytest.mark.parametrize("name", ["openai:gpt-5-mini", "anthropic:claude-sonnet-4-5", "google_genai:gemini"])
+def test_a_missing_key_is_named(name: str) -> None:
+    with pytest.raises(ModelError, match=r"read -r (\w+_API_KEY) && export \1$") as caught:
+        resolve_model(name, environment={"GEMINI_API_KEY": "  "})
+    assert caught.value.code == "model-not-set-up"
+
+
+def test_a_key_among_the_parameters_is_enough() -> None:
+    given = {"api_key": "sk-1"}
+    assert resolve_model("anthropic:claude-sonnet-4-5", environment={}, parameters=given)
+
+
+def test_what_a_package_raises_for_its_own_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelError, match="azure_openai:x cannot be used: "):
+        resolve_model(
+            "azure_openai:x", environment={}, parameters={"api_version": "1", "azure_endpoint": "y"}
+        )
+
+
+@pytest.mark.parametrize(("server", "port"), LOCAL_PORTS.items())
+def test_a_server_of_this_machine_needs_no_key_and_may_think_for_long(server: str, port: int) -> None:
+    model: Any = resolve_model(f"{server}:qwen3:8b", environment={"OPENAI_API_KEY": "secret"})
+    client = model.root_client
+    assert (str(client.base_url), client.api_key) == (f"http://localhost:{port}/v1/", "none")
+    assert (model.model_name, client.timeout[1]) == ("qwen3:8b", 3600)
+    assert resolve_model(f"{server}:x", environment={}, parameters={"timeout": 3}).request_timeout == 3  # type: ignore[attr-defined]
 
 
 def test_parameters_reach_the_provider_and_unknown_ones_are_refused(server: OpenAIServer) -> None:

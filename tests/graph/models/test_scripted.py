@@ -1,9 +1,5 @@
 """The scripted model: which reply is next is read off the prompt."""
 
-from functools import reduce
-from operator import add
-from typing import Any
-
 import msgspec
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -48,17 +44,6 @@ def test_an_entry_of_another_shape_is_refused() -> None:
         ScriptedChatModel([3]).invoke("go")  # type: ignore[list-item]
     with pytest.raises(msgspec.ValidationError, match="contents"):
         ScriptedChatModel([{"contents": "typo"}]).invoke("go")
-
-
-def test_a_stream_adds_up_to_the_whole_reply() -> None:
-    model = ScriptedChatModel(TWO)
-    prompt = [HumanMessage("go"), AIMessage("First."), HumanMessage("on")]
-    chunks: list[Any] = list(model.stream(prompt))
-    whole, said = reduce(add, chunks), model.invoke(prompt)
-    assert len(chunks) > 3
-    assert (whole.content, whole.tool_calls, whole.id) == (said.content, said.tool_calls, said.id)
-    assert whole.usage_metadata == said.usage_metadata
-    assert chunks[-1].chunk_position == "last"
 
 
 def test_a_script_is_not_changed_by_who_gets_its_replies() -> None:
