@@ -60,8 +60,9 @@ def settings() -> Iterator[str]:
     ]
     for own in hook("settings"):
         sentences = _sentences_of(inspect.getmodule(own), own.__name__)
-        for name, value in zip(own.__struct_fields__, own.__struct_defaults__, strict=True):
-            rows.append([f"`{own.extra}_{name}`", _shown(value), sentences[name], ""])
+        defaults = own()
+        for name in own.__struct_fields__:
+            rows.append([f"`{own.extra}_{name}`", _shown(getattr(defaults, name)), sentences[name], ""])
     yield from _table(("setting", "default", "what it is", "an untrusted workspace may say"), rows)
 
 
