@@ -61,8 +61,10 @@ def settings() -> Iterator[str]:
     for own in hook("settings"):
         sentences = _sentences_of(inspect.getmodule(own), own.__name__)
         defaults = own()
-        for name in own.__struct_fields__:
-            rows.append([f"`{own.extra}_{name}`", _shown(getattr(defaults, name)), sentences[name], ""])
+        rows += [
+            [f"`{own.extra}_{name}`", _shown(getattr(defaults, name)), sentences[name], ""]
+            for name in own.__struct_fields__
+        ]
     yield from _table(("setting", "default", "what it is", "an untrusted workspace may say"), rows)
 
 

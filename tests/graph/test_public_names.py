@@ -22,7 +22,7 @@ def test_the_package_shows_its_public_names_and_its_version() -> None:
 
 def test_every_error_that_the_documentation_names_is_imported_from_the_package() -> None:
     root = Path(__file__).resolve().parents[2]
-    pages = [root / "README.md", *(root / "docs").glob("*.md")]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
     named = set(re.findall(r"\b[A-Z]\w+Error\b", "\n".join(page.read_text("utf-8") for page in pages)))
     foreign = {name for name in named if name in dir(builtins) or name == "CancelledError"}
     assert len(named) >= 10

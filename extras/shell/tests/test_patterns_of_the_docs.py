@@ -14,7 +14,7 @@ GRAMMAR = Grammar(lines=lines)
 
 
 def test_the_patterns_of_the_docs_are_understood_and_reading_ones_write_nothing() -> None:
-    pages = [*DOCS.glob("*.md"), DOCS.parent / "README.md"]
+    pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
     texts = {
         found
         for page in pages
