@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from skills_agent.skills.scripts.runner import ScriptResult
 from tests.contracts.runner_contract import *  # noqa: F403 - the tests
 from tests.contracts.runner_contract import ENVIRONMENT, MakeRunner, line, request_for
 from tests.forked import run_forked
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 Lie = Callable[[bytes], bytes | None]
@@ -185,6 +187,17 @@ def test_what_cannot_be_done_there_is_refused(
     monkeypatch.setattr(remote_tree, "MAX_SENT", 50_000)
     with pytest.raises(ScriptError, match="MiB differ"):
         runner.run(request)
+
+
+def test_two_agents_take_turns_in_the_workspace_there(place: Path, work: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        longer = pool.submit(run, place, "touch begun; sleep 1; echo a >a")
+        until(lambda: any(place.glob("there-*/begun")))
+        assert "No such file" in run(place, "ls a; echo b >b").stderr
+        assert longer.result().changed == "wrote a (+1), begun"
+    assert ((work / "a").exists(), (work / "b").exists()) == (True, True)
+    with pytest.raises(ScriptError, match="another agent ran something"):
+        run(place, "echo", {"before.names": lambda raw: raw if run(place, "touch c") else None})
 
 
 @pytest.mark.parametrize(("when", "name"), [("before", ".plan"), ("after", ".plan"), ("after", ".done")])
