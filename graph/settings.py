@@ -73,18 +73,18 @@ class Settings(Limits):
     workspace: Path = field(default_factory=current_folder)
     """Where the agent works: its file tools are confined to it, scripts start in it."""
     skills_dirs: tuple[Path, ...] = ()
-    """Folders of skills (or skills) beside the standard ones; the last is the strongest source."""
+    """More folders of skills, or single skills; the last one is the strongest source."""
     bundled_skills: bool = True
     """Offer the skills that ship with this package."""
     enable_skills: bool = True
     """False: the same agent without any trace of skills."""
     skill_sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sets that a caller may choose by `Context.skills`: names or globs of skills, and behind `!` what is
-    not in it: `{"support": ["billing-*", "!billing-admin"]}`."""
+    """Sets that a caller may choose by `Context.skills`: names or globs of skills; `!` excludes:
+    `{"support": ["billing-*", "!billing-admin"]}`."""
     catalog_budget: Positive = 16_000
     """Characters of skill descriptions in the prompt."""
     context_window: Positive | None = None
-    """Tokens that the model can read. None: what the chat model states of itself, else 128,000."""
+    """Tokens that the model can read. None: what the chat model says of itself, else 128,000."""
     max_skill_body_lines: Positive = 500
     """Lines of a skill's instructions in the prompt; the rest is read section by section."""
     block_angle_brackets_in_frontmatter: bool = False
@@ -111,7 +111,7 @@ class Settings(Limits):
     allowed_tools: Mode = "recommend"
     """What `allowed-tools` of loaded skills means: advice, a limit, a stricter one, or an approval."""
     always_allowed_tools: frozenset[str] = ALWAYS_ALLOWED
-    """Tools that no such limit stops."""
+    """Tools that these limits never stop."""
     exclude_tools: tuple[str, ...] = ()
     """Calls that are always denied, as in `allowed-tools`: `write_file`, `Bash(rm:*)`, `Skill(x-*)`."""
     protected_paths: tuple[str, ...] = ()
@@ -127,19 +127,19 @@ class Settings(Limits):
     """[Folders](skills.md#shared-folders) that a skill's scripts see, to write behind `rw:`:
     `{"notes": ["rw:~/Notes"]}`."""
     sandbox: Literal["auto", "require", "off"] = "auto"
-    """Run scripts in a sandbox: where one works (`auto`), there or not at all (`require`), never (`off`)."""
+    """Run scripts in a sandbox: if one works (`auto`), in one or not at all (`require`), never (`off`)."""
     workdir: Literal["workspace", "thread"] = "workspace"
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
     enable_run_command: Offer = "auto"
-    """Offer a shell (`run_command`): where the sandbox works (`auto`), by your word (`on`), never (`off`)."""
+    """Offer a shell (`run_command`): if the sandbox works (`auto`), always (`on`), never (`off`)."""
     tool_timeout: Seconds | None = 600.0
     """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
     read_images: bool = False
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
-    """Keep a record of every turn. `require`: stop where it cannot be written."""
+    """Keep a record of every turn. `require`: stop if it cannot be written."""
     audit_folder: Path = Path(".agent", "runs")
-    """Where the records are; a relative one is in the workspace."""
+    """The folder of the records; a relative path starts at the workspace."""
 
     home: Path = field(default_factory=Path.home)
     """The user's folder: `.claude/skills`, `.agents/skills`, `.agent/skills` below it are sources."""

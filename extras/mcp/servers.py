@@ -85,7 +85,7 @@ class McpSettings(ExtraSettings, frozen=True, kw_only=True):
 
     extra: ClassVar[str] = "mcp"
     servers: dict[ServerName, McpServer] = msgspec.field(default_factory=dict)
-    """[MCP servers](mcp.md) whose tools are offered, and skills where asked for."""
+    """[MCP servers](mcp.md) whose tools are offered, and whose skills, if you ask for them."""
 
 
 def filled(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -14,4 +14,4 @@ class PackageSettings(ExtraSettings, frozen=True, kw_only=True):
     propose: bool = False
     """Let the agent [propose skills](packages.md#proposed-skills): a person is asked about each."""
     eval_seconds: Seconds | None = 90.0
-    """Seconds for the [evals of a proposal](packages.md#what-the-evals-of-a-proposal-say). None: none."""
+    """Seconds for the [evals of a proposal](packages.md#what-the-evals-of-a-proposal-say). None: not run."""
