@@ -63,9 +63,7 @@ def _ask(settings: Settings, here: Mapping[str, str]) -> str:
     echo("Which model shall answer? You are asked once; `skills-agent model` changes it.\n")
     table([(f"  {number}", *offer) for number, offer in enumerate(here.items(), 1)])
     chosen: int = click.prompt("\nNumber", type=click.IntRange(1, len(here)), default=1)
-    name = [*here][chosen - 1]
-    _keep(settings, name)
-    return name
+    return _keep(settings, [*here][chosen - 1])
 
 
 def _try(settings: Settings, name: str) -> str:
@@ -94,14 +92,15 @@ def _wait(model: str, seconds: int) -> None:
     click.echo(f"waiting for {model}, {seconds} s", err=True)
 
 
-def add(a: int, b: int) -> int:
+def add(a: int, b: int) -> None:
     """Add two numbers."""
-    return a + b
 
 
-def _keep(settings: Settings, name: str) -> None:
+def _keep(settings: Settings, name: str) -> str:
+    """Keep the choice of a model in the user's own file of settings, and return it. Raises SettingsError."""
     path = user_config_folder(settings) / "config.toml"
     set_in_user_file(path, "model", name)
     echo(f"Kept as the setting model in {path}.")
     if (origin := settings.origins["model"]).startswith(PREFIX):
         echo(f"{origin} is stronger, and says {settings.model}.")
+    return name

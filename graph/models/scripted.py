@@ -1,13 +1,14 @@
 """A chat model that plays a list of replies: for tests and evals, instead of mocks."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call
+from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field
 from typing_extensions import override
 
@@ -40,7 +41,8 @@ class ScriptedChatModel(LocalChatModel):
     """Play `script`: the n-th reply of a thread is the n-th entry.
 
     Which one is next is read off the prompt, so a run that is resumed, repeated or forked gets the replies it
-    would have got. Replies that the graph wrote itself (`["skills_agent"]["synthetic"]`) do not count.
+    would have got. Replies that the graph wrote itself (`["skills_agent"]["synthetic"]`) do not count. A
+    stream of it has one part.
     """
 
     script: list[Any] = Field(default_factory=list)
@@ -73,6 +75,14 @@ class ScriptedChatModel(LocalChatModel):
             for index, call in enumerate(message.tool_calls)
         ]
         return message.model_copy(update={"id": f"scripted-{position}-{mark}", "tool_calls": calls})
+
+    @override
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        (whole,) = self._generate(messages, **kwargs).generations
+        fields = whole.message.model_dump(exclude={"type"})
+        yield ChatGenerationChunk(message=AIMessageChunk(chunk_position="last", **fields))
 
 
 def read_script(path: Path) -> list[ScriptEntry]:

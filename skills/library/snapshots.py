@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from skills_agent.skills.confined import held_open, parts_of
+from skills_agent.skills.confined import held_open, parts_of, write_own_file
 from skills_agent.skills.library.contents import (
     ContentLimits,
     Measured,
@@ -181,9 +181,7 @@ class SnapshotStore:
         """Note what a run of a version turned out to need, so that the next question can offer it."""
         file = self._learned(digest)
         with suppress(OSError):
-            draft = file.with_suffix(f".{os.getpid()}")
-            draft.write_bytes(msgspec.json.encode([*self.learned(digest), *needs][:_MAX_LEARNED]))
-            draft.replace(file)
+            write_own_file(file, msgspec.json.encode([*self.learned(digest), *needs][:_MAX_LEARNED]))
 
     def learned(self, digest: str) -> tuple[Need, ...]:
         """Return what was noted so."""

@@ -125,14 +125,14 @@ def _use(
     scripts = [file["path"] for file in files if file["type"] == "script" or file["path"].endswith(_SCRIPTS)]
     usage = _choose(find_usages(instructions, scripts), query_of(message))
     if usage is None:
-        return _answer(f"The skill {name} shows no command to run; its instructions are:", instructions)
+        return _quoting(f"The skill {name} shows no command to run; its instructions are:", instructions)
     args, missing = fill(usage, message)
     if missing:
         places = " and ".join(f"`{place}`" for place in missing)
-        return _answer(f"Please ask again and name {places}: the skill {name} would run `{usage.command}`.")
+        return f"Please ask again and name {places}: the skill {name} would run `{usage.command}`."
     if "run_script" not in tools:
         lead = f"No script can be run here. The skill {name} would answer this by running:"
-        return _answer(lead, shlex.join([usage.script, *args]))
+        return _quoting(lead, shlex.join([usage.script, *args]))
     return "run_script", {"skill": name, "path": usage.script, "args": args}
 
 
@@ -149,11 +149,6 @@ def _choose(usages: Sequence[Usage], query: str) -> Usage | None:
     return min(own, key=lambda usage: (not usage.parts, not usage.is_synopsis), default=None)
 
 
-def _answer(lead: str, quoted: str = "") -> str:
-    """Return a sentence and the text that it is about, cut at whole lines."""
-    return f"{lead}\n\n{_fence(quoted)}" if quoted else lead
-
-
 def _tell_run(question: str, args: Mapping[str, Any], result: ToolMessage) -> str:
     """Answer from what a script printed, the line that fits the question first; or why it did not run."""
     passed = shlex.join(map(str, args.get("args") or ()))
@@ -161,17 +156,15 @@ def _tell_run(question: str, args: Mapping[str, Any], result: ToolMessage) -> st
     arguments = f" with `{passed}`" if passed else ""
     outcome = outcome_of(result)
     if result.status == "error" and not outcome:
-        return _answer(
-            f"{script} was not run{arguments}. The reason given: {one_line(result.text, _MAX_TEXT)}"
-        )
+        return f"{script} was not run{arguments}. The reason given: {one_line(result.text, _MAX_TEXT)}"
     # Notes of the agent stand before what came of it.
     ended, *lines = [*dropwhile(lambda line: line.startswith("["), result.text.split("\n"))] or [""]
     report = "\n".join(lines).removeprefix("stdout:\n") or "(nothing)"
     if outcome.get("exit_code") != 0:
-        return _answer(f"{script} did not succeed{arguments}: {ended}.", report)
+        return _quoting(f"{script} did not succeed{arguments}: {ended}.", report)
     line = _fitting_line(lines, question)
     said = f"The skill {args.get('skill')} says: `{line}`\n\n" if line else ""
-    return _answer(f"{said}{script} was run{arguments}. Its output:", report)
+    return _quoting(f"{said}{script} was run{arguments}. Its output:", report)
 
 
 def _fitting_line(lines: Sequence[str], question: str) -> str:
@@ -188,14 +181,15 @@ def _fitting_line(lines: Sequence[str], question: str) -> str:
 def _tell_no_skill_fits(listing: CatalogListing | None) -> str:
     """Answer that no skill fits, and list what there is."""
     if listing is None or not listing.lines:
-        return _answer("There are no skills here, and without one the offline model can do nothing.")
+        return "There are no skills here, and without one the offline model can do nothing."
     names = list_names([line.skill.name for line in listing.lines])
-    return _answer(f"No skill fits this request. There are: {names}.")
+    return f"No skill fits this request. There are: {names}."
 
 
-def _fence(text: str) -> str:
+def _quoting(lead: str, text: str) -> str:
+    """Return a sentence and the text that it is about, cut at whole lines."""
     lines = text.strip("\n").splitlines()
     shown = "\n".join(lines[:_MAX_LINES])
     more = f"\n\n[{len(lines) - _MAX_LINES} more lines]" if len(lines) > _MAX_LINES else ""
     ticks = "`" * (max((len(run) for run in re.findall(r"`{3,}", shown)), default=2) + 1)
-    return f"{ticks}\n{shown}\n{ticks}{more}"
+    return f"{lead}\n\n{ticks}\n{shown}\n{ticks}{more}"
