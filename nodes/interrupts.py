@@ -139,13 +139,12 @@ def _decision_of(
     """Return one HumanResponse as a decision about a call; what has other fields is a decision already."""
     if not response.keys() <= {"type", "args"}:
         return response
+    shown = {"action": request["name"], "args": request["args"]}
     match {"args": None, **response}:
-        case {"type": "accept" | "approve", "args": None}:
+        case {"type": "accept" | "approve", "args": args} if args in (None, shown):
             return {"type": "approve"}
-        case {"type": "accept", "args": {"action": name, "args": args}}:
-            if (name, args) != (request["name"], request["args"]):
-                raise ValueError("accept names another call than the question: to change a call, send edit")
-            return {"type": "approve"}
+        case {"type": "accept", "args": {"action": _, "args": _}}:
+            raise ValueError("accept names another call than the question: to change a call, send edit")
         case {"type": "edit", "args": {"action": name, "args": args}}:
             return {"type": "edit", "edited_action": {"name": name, "args": args}}
         case {"type": "ignore" | "reject", "args": None | ""}:
@@ -225,17 +224,15 @@ def ask_alone(
     decided, before that is saved; it may raise what `asked_anew` returns. Raises as `put_question` does.
     """
 
-    def check(decisions: list[Any]) -> list[Any]:
-        if any(isinstance(decision, Approve) and decision.grant for decision in decisions):
-            raise ValueError(f"an approval of {holds_for}: leave out grant")
-        return decisions
-
     def take(answer: Any) -> Any:
-        carry_out(answer.decisions[0])
+        (decision,) = answer.decisions
+        if isinstance(decision, Approve) and decision.grant:
+            raise ValueError(f"an approval of {holds_for}: leave out grant")
+        carry_out(decision)
         return answer
 
     question = make_question([request], fixed=[request["name"]])
-    return put_question(question, answers(Approve | Reject, 1, check), take).decisions[0]
+    return put_question(question, answers(Approve | Reject, 1, list), take).decisions[0]
 
 
 def asked_anew(request: dict[str, Any], fault: str) -> AnswerRefusedError:
