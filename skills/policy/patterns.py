@@ -294,13 +294,14 @@ class Grammar:
         return replace(self.parse(text.partition("(")[0]), text=text.strip())
 
     def parse_named(self, text: str, risks: Collection[str] = ()) -> Entry:
-        """Return what an entry says of tools here, or of MCP servers.
+        """Return what an entry says of tools here, or of MCP servers whose tools nobody has seen yet.
 
-        A name that no tool has would forbid, or protect, nothing. `risks` are words that may be meant, too.
-        Raises EntryNotUnderstoodError.
+        A name that no tool has forbids nothing. `risks` may be meant, too. Raises EntryNotUnderstoodError.
         """
         entry = self.parse(text)
-        if text.startswith("mcp__") or NETWORK in entry.tools or any(map(entry.names, self.specs)):
+        servers = [name.split("__")[:2] for name in self.specs]  # that were connected
+        is_unknown = text.startswith("mcp__") and text.split("__")[:2] not in servers
+        if is_unknown or NETWORK in entry.tools or any(map(entry.names, self.specs)):
             return entry
         known = f"Risks are {', '.join(risks)}." if risks else f"Tools are {', '.join(self.specs)}."
         hint = did_you_mean(text.partition("(")[0], [*risks, *self.specs]) or known

@@ -10,6 +10,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph.settings import Settings
+from skills_agent.state.context import Context, ContextError
 from tests.agents import call, calls, trust_file_of_workspace, write_skill
 from tests.kit import MakeAgent
 from tests.mcp_servers import command
@@ -92,6 +93,8 @@ def test_arguments_have_any_name_and_what_is_excluded_is_not_called(make_agent: 
     agent.say("go")
     assert agent.tool_messages("mcp__notes__echo")[0].text == "a b c d"
     assert "the operator turned off mcp__notes__fail" in agent.tool_messages("mcp__notes__fail")[0].text
+    with pytest.raises(ContextError, match=r"`mcp__notes__fial` .*Did you mean mcp__notes__fail\?"):
+        agent.say("go on", context=Context(exclude_tools=("mcp__notes__fial",)))
 
 
 @pytest.mark.slow
