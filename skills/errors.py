@@ -75,12 +75,19 @@ def list_names(names: Sequence[object]) -> str:
     return (", ".join(map(str, names[:MAX_LISTED])) or "none") + more
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Ask whether the known name that is nearest to a misspelt one is meant; empty where none is near."""
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most like a wrong one, or begins with it; empty where none does."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
 
-    near = get_close_matches(name, [*known], n=1)
-    return f"Did you mean {near[0]}?" if near else ""
+    names = [*known]
+    longer = (each for each in names if name and each.startswith(name))
+    return next(iter([*get_close_matches(name, names, n=1), *longer]), "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Ask whether the nearest name is meant; empty where none is near."""
+    near = nearest(name, known)
+    return near and f"Did you mean {near}?"
 
 
 class SkillError(SkillsAgentError):

@@ -19,7 +19,7 @@ from skills_agent.packages.offer import OfferedSkill
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said
 from skills_agent.packages.staging import files_of, metadata_of
 from skills_agent.packages.target import Target
-from skills_agent.skills.errors import list_names
+from skills_agent.skills.errors import did_you_mean, list_names
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.library.contents import (
     ContentLimits,
@@ -134,10 +134,8 @@ def plan_removal(target: Target, names: Iterable[str]) -> tuple[Change, ...]:
     for name in sorted(set(names)):
         found = target.found(name) if is_spec_name(name) else ""
         if not found and name not in lock:
-            installed = list_names(sorted(lock)) if lock else "nothing"
-            raise PackageError(
-                f"There is no skill {visible_line(name)} in {target.folder}; it has {installed}."
-            )
+            hint = did_you_mean(name, lock) or f"Installed: {list_names(sorted(lock))}."
+            raise PackageError(f"There is no skill {visible_line(name)} in {target.folder}. {hint}")
         changes.append(Change(name, "remove", None, lock.get(name), found))
     return tuple(changes)
 

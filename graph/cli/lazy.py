@@ -1,6 +1,6 @@
 """A group of commands that imports each when it is run: `skills list` needs none of the others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -8,7 +8,7 @@ import click
 
 from skills_agent.graph.cli.working import loading
 from skills_agent.graph.hooks import Command, extras, missing_part
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.errors import SkillsAgentError, nearest
 
 _OF_PARTS: Final[Mapping[str, str]] = {
     "eval": "evals",
@@ -18,8 +18,18 @@ _OF_PARTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("skills install", "skills update", "skills remove"), "packages"),
 }
 """Which part brings a command: said where the part is not installed."""
+_ELSEWHERE: Final = {"uninstall": "skills remove", "runs": "threads record", "needs": "doctor SKILL"}
+"""What others call a command, or we did."""
 _WHOLE: Final = 200
 """Characters of a line in the list of commands: its first sentence is not cut."""
+
+
+def _words(group: click.Command | None, ctx: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield the name of each command below a group, with all the words that a person types."""
+    if isinstance(group, LazyGroup):
+        for name in group.list_commands(ctx):
+            yield from _words(group.get_command(ctx, name), ctx)
+            yield name, f"{group.path} {name}".strip()
 
 
 class LazyGroup(click.Group):
@@ -31,7 +41,7 @@ class LazyGroup(click.Group):
         """Take the late commands, beside what `click.Group` takes; `path` is what a person types before."""
         super().__init__(*args, **more)
         self._late = late or {}
-        self._path = path
+        self.path = path
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take options of the group from anywhere before `--`: click reads them before a command.
@@ -67,22 +77,14 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name what is near to an unknown command, or the group that has it.
-
-        Click looks only among those that are imported.
-        """
+        """Name the command, of any group, that is near to an unknown one."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            names, wanted = self.list_commands(ctx), args[0]
-            groups = {name: self.get_command(ctx, name) for name in names}
-            having = [
-                f"'{name} {wanted}'"
-                for name, group in groups.items()
-                if isinstance(group, click.Group) and wanted in group.list_commands(ctx)
-            ]
-            text = f"No such command {wanted!r}. Did you mean {' or '.join(having)}?" if having else None
-            raise click.NoSuchCommand(wanted, text, None if having else names, ctx) from error
+            known = _ELSEWHERE | dict(_words(ctx.find_root().command, ctx)) | dict(_words(self, ctx))
+            near = known.get(nearest(args[0], known))
+            text = f"No such command {args[0]!r}.{f' Did you mean {near!r}?' if near else ''}"
+            raise click.NoSuchCommand(args[0], text, ctx=ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.commands:
@@ -91,7 +93,7 @@ class LazyGroup(click.Group):
             module, _, name = late.target.partition(":")
             with loading():
                 return cast("click.Command", getattr(import_module(module), name))
-        if part := _OF_PARTS.get(f"{self._path} {cmd_name}".strip()):
+        if part := _OF_PARTS.get(f"{self.path} {cmd_name}".strip()):
             raise SkillsAgentError(missing_part(f"The command '{cmd_name}'", part), code="extra-missing")
         return None
 
@@ -107,9 +109,9 @@ class LazyGroup(click.Group):
     def _all_late(self) -> dict[str, Command]:
         """Return the late commands, and those of this group that installed extras bring, by name."""
         brought = {
-            words.removeprefix(f"{self._path} "): command
+            words.removeprefix(f"{self.path} "): command
             for extra in extras()
             for words, command in extra.commands.items()
-            if words.rpartition(" ")[0] == self._path
+            if words.rpartition(" ")[0] == self.path
         }
         return {**self._late, **brought, **self._late}

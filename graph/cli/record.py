@@ -21,6 +21,7 @@ RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "un
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
 
 _NONE: Final = "No runs are recorded here yet."
+_COLUMNS: Final = ("run", "time", "outcome", "calls", "refused", "caller", "request")
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
@@ -137,17 +138,9 @@ def _list(log: RunLog, names: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         print_json(lines)
         return
-    table(
-        [
-            (
-                *(line["run"], local_time(line["time"]), line["outcome"], str(line["calls"])),
-                *(str(line["refused"]), str(line["caller"] or "-"), str(line["request"])),
-            )
-            for line in lines
-        ],
-        header=("RUN", "WHEN", "OUTCOME", "CALLS", "REFUSED", "BY", "REQUEST"),
-        empty=_NONE,
-    )
+    rows = [{**line, "time": local_time(line["time"]), "caller": line["caller"] or "-"} for line in lines]
+    cells, header = ([str(row[name]) for name in _COLUMNS] for row in rows), map(str.upper, _COLUMNS)
+    table([*cells], header=[*header], empty=_NONE)
 
 
 def _show(settings: Settings, log: RunLog, run: RunRecord, *, as_json: bool) -> None:

@@ -193,8 +193,6 @@ def new_skill(folder: Path, workspace: Path | None) -> None:
         (folder / "SKILL.md").write_text(text, encoding="utf-8")
     except FileExistsError as error:
         raise click.ClickException(f"{folder} exists already. Choose another name.") from error
-    except OSError as error:
-        raise click.ClickException(f"Cannot make {folder}: {error.strerror}.") from error
     where = visible_line(str(folder))
     echo(f"Made {where}. Say in {where}/SKILL.md what the skill does and when to use it: then it is used.")
     echo(f"To check it: skills-agent skills lint {visible_line(shlex.quote(str(folder)))}")

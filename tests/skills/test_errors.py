@@ -10,7 +10,7 @@ from skills_agent.skills.errors import SkillError, SkillsAgentError, UnknownSkil
 ERRORS = [
     (SkillError("It is too large.", code="skill-too-large"), "It is too large."),
     (UnknownSkillError("a{b}", ["x", "y"]), "There is no skill named 'a{b}'. Known skills: x, y."),
-    (UnknownSkillError("ab", ["x", "abc"]), "There is no skill named 'ab'. Did you mean abc?"),
+    (UnknownSkillError("a", ["x", "abcd"]), "There is no skill named 'a'. Did you mean abcd?"),
 ]
 
 

@@ -26,6 +26,7 @@ from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
+from skills_agent.skills.errors import did_you_mean
 from skills_agent.skills.text import count
 
 
@@ -81,7 +82,8 @@ def _update(
 ) -> None:
     lock = read_lock(target.folder)
     if unknown := next((each for each in names if each not in lock), ""):
-        raise PackageError(f"skills.lock does not have {line_of(unknown)}.")
+        hint = did_you_mean(unknown, lock)
+        raise PackageError(f"skills.lock does not have {line_of(unknown)}. {hint}".rstrip())
     wanted = [lock[name] for name in sorted(set(names) or lock)]
     lost: list[LockedSkill] = []
 

@@ -49,7 +49,9 @@ ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.source
         (["frobnicate"], 2, "'frobnicate'"),
         (["skils"], 2, "'skills'"),
         (["lint"], 2, "'skills lint'"),
-        (["skills", "lst"], 2, "'list'"),
+        (["skills", "lst"], 2, "'skills list'"),
+        (["skills", "uninstall", "x"], 2, "'skills remove'"),
+        (["threads", "doctr"], 2, "'doctor'"),
         (["skills", "lint", "nowhere"], 1, "'nowhere'"),
         *(
             pytest.param(words.split(), 2, fact, marks=needs_part("packages"))
