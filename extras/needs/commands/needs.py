@@ -81,9 +81,8 @@ def _install(
     *,
     yes: bool,
 ) -> None:
-    added = _added(skill, needed, more)
     with working(f"Resolving the packages of {line_of(skill.name)}"):
-        prepared = prepare(environments, needed, more=added)
+        prepared = prepare(environments, needed, more=_added(skill, needed, more))
     if not more and prepared.guesses:
         echo("Left out, for nobody says which package brings it; a package of that name may be anybody's:")
         table([(f"  import {guess.module}", guess.said) for guess in prepared.guesses])

@@ -82,8 +82,7 @@ def _update(
 ) -> None:
     lock = read_lock(target.folder)
     if unknown := next((each for each in names if each not in lock), ""):
-        hint = did_you_mean(unknown, lock)
-        raise PackageError(f"skills.lock does not have {line_of(unknown)}. {hint}".rstrip())
+        raise PackageError(f"skills.lock does not have {unknown!r}. {did_you_mean(unknown, lock)}".rstrip())
     wanted = [lock[name] for name in sorted(set(names) or lock)]
     lost: list[LockedSkill] = []
 

@@ -47,11 +47,9 @@ ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.source
         (["resume", "t-1", "--attempt", "1"], 2, "--attempt"),
         (["resume", "--approve"], 1, "No thread waits"),
         (["frobnicate"], 2, "'frobnicate'"),
-        (["skils"], 2, "'skills'"),
-        (["lint"], 2, "'skills lint'"),
+        (["threads", "lnt"], 2, "'skills lint'"),
         (["skills", "lst"], 2, "'skills list'"),
         (["skills", "uninstall", "x"], 2, "'skills remove'"),
-        (["threads", "doctr"], 2, "'doctor'"),
         (["skills", "lint", "nowhere"], 1, "'nowhere'"),
         *(
             pytest.param(words.split(), 2, fact, marks=needs_part("packages"))
