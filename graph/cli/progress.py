@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, ToolMessage
 from langgraph.types import StreamMode
 from rich.console import Console
 from rich.table import Table
@@ -146,18 +146,26 @@ class Progress:
         if node in {"gate", "approve"}:
             self.verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []):
-            if node == "decide" and isinstance(message, AIMessage) and message.tool_calls:
+            self.remember(message)
+            if (
+                node == "decide"
+                and isinstance(message, AIMessage)
+                and message.tool_calls
+                and self._is_terminal
+            ):
                 self._hear(message)
             elif node == "act" and isinstance(message, ToolMessage):
                 call = self._calls.get(message.tool_call_id, message.name or "")
                 self.say(node, f"{call}: {excerpt(str(message.text)) or 'no output'}")
 
-    def _hear(self, message: AIMessage) -> None:
-        """Remember what a model calls. What it said beside that stays: the question is about these calls."""
-        for call in message.tool_calls:
+    def remember(self, message: AnyMessage) -> None:
+        """Remember how the calls of a message read: what comes of one is said beside it."""
+        for call in message.tool_calls if isinstance(message, AIMessage) else ():
             self._calls[call["id"] or ""] = events.call_text(call["name"], call["args"], CALL_WIDTH)
-        # Each line is marked: none can pass for a question of ours.
-        for line in shown(str(message.text).strip(), "prose").splitlines() if self._is_terminal else ():
+
+    def _hear(self, message: AIMessage) -> None:
+        """Print what a model said beside its calls, each line marked: none passes for a question of ours."""
+        for line in shown(str(message.text).strip(), "prose").splitlines():
             self._console.print(Text(f"{'':<{NODE_COLUMN}} | {line}"), soft_wrap=True)
 
     def stop(self) -> None:

@@ -113,6 +113,8 @@ class OpenThread:
         self.config = config_of(name, options)
         self.snapshot = agent.get_state(self.config)
         self.progress = Progress(self.snapshot.values.get("verdicts") or {}, quiet=quiet)
+        for message in self.snapshot.values.get("messages") or ():
+            self.progress.remember(message)
 
     @property
     def catalog(self) -> Catalog:
