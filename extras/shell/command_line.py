@@ -55,7 +55,7 @@ def command_request(
         command=command,
         timeout=timeout,
         variables=GIT_ENVIRONMENT if git else {},
-        repository=git.repository if git else None,
+        repository=git.repository.common if git else None,
         judged_by_name=NAMED_BY_VERDICTS,
     )
 

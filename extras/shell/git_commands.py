@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.shell.commands import SimpleCommand, cd_target
+from skills_agent.shell.repositories import Repository, repository_at
 from skills_agent.shell.shell import in_list, take_apart
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.command_patterns import is_option
@@ -92,8 +93,7 @@ class GitCommand(NamedTuple):
     """What `-c` says."""
     odd: str
     """The first option of git itself beside these."""
-    repository: Path = Path()
-    """Its `.git`: absolute, links resolved."""
+    repository: Repository = Repository(Path(), Path(), Path())
     args: tuple[str, ...] = ()
     """What git gets: the command as it is written, and what turns other programs off."""
 
@@ -122,8 +122,8 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
             continue
         if line is None or len(line) > 1 or not is_plain(each):
             raise _beside(git.name)
-        repository = Path(str(repositories[0]))
-        for fault in (*_odd(git), *_programs_of(repository)):
+        (repository, *_) = filter(None, repositories)
+        for fault in (*_odd(git), *_programs_of(repository.common)):
             raise ScriptError(
                 f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
                 f"here is {fault}. Leave that out, or ask the user to run the command."
@@ -180,16 +180,15 @@ def _only_reads(name: str, rest: Sequence[str], *, whole: bool) -> bool:
     return first.partition("=")[0] in _READS.get(name, ())
 
 
-def _repository(git: GitCommand, start: Path, top: str) -> Path | None:
-    """Return the `.git` that a command works on: the nearest one; None for none beneath the top."""
+def _repository(git: GitCommand, start: Path, top: str) -> Repository | None:
+    """Return the repository that a command works on: the nearest one; None for none beneath the top."""
     folder = start / git.inside
     if git.name == "init":
         folder /= next(_operands(git.rest), "")
     real = Path(os.path.realpath(folder))
-    if git.name == "init":
-        return real / GIT if real.is_relative_to(top) else None
     above = (each for each in (real, *real.parents) if each.is_relative_to(top))
-    return next((each / GIT for each in above if os.path.lexists(each / GIT)), None)
+    found = (each for each in above if git.name == "init" or os.path.lexists(each / GIT))
+    return next((repository_at(each, Path(top)) for each in found), None)
 
 
 def _operands(words: Sequence[str]) -> Iterator[str]:
@@ -224,7 +223,7 @@ def _odd(git: GitCommand) -> Iterator[str]:
 def _programs_of(repository: Path) -> Iterator[str]:
     """Yield what makes git run a program in a repository, or work in another one."""
     if repository.is_symlink() or (repository.exists() and not repository.is_dir()):
-        yield "a .git that is no folder"
+        yield "a .git that is no folder, or points at a repository that does not point back at it"
     if os.path.lexists(repository / "commondir"):
         yield "a .git that leads to another"
     for link in filter(Path.is_symlink, (*repository.glob("*"), repository / "logs/HEAD")):
@@ -233,8 +232,13 @@ def _programs_of(repository: Path) -> Iterator[str]:
     configs = (
         *map(repository.joinpath, ("config", "config.worktree")),
         *repository.glob("modules/**/config"),
+        *repository.glob("worktrees/*/config.worktree"),
     )
-    for file, runs in (*((each, _RUNS_PROGRAMS) for each in configs), (repository / _TODO, _RUNS_IN_TODO)):
+    lists = (repository / _TODO, *repository.glob(f"worktrees/*/{_TODO}"))
+    for file, runs in (
+        *((each, _RUNS_PROGRAMS) for each in configs),
+        *((each, _RUNS_IN_TODO) for each in lists),
+    ):
         for found in runs.finditer(
             file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
         ):
@@ -247,7 +251,7 @@ def _arguments(git: GitCommand, start: Path) -> tuple[str, ...]:
     inside = os.path.realpath(start / git.inside)
     named = (
         f"{option}={os.path.relpath(place, inside)}"
-        for option, place in zip(places, (git.repository, git.repository.parent), strict=False)
+        for option, place in zip(places, (git.repository.git_dir, git.repository.work_tree), strict=False)
     )
     return (
         *("--no-pager", "-C", git.inside or "."),

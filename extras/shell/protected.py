@@ -38,7 +38,7 @@ def protected_in_command(
     yield from protected_as_written(command, workspace, more, workdir, cwd=cwd)
     with suppress(ScriptError):  # it is said where the line is to be run
         if git := git_write(command, top / cwd, top):
-            yield ProtectedPath(f"{GIT} (git {git.name})", GIT, git.repository)
+            yield ProtectedPath(f"{GIT} (git {git.name})", GIT, git.repository.common)
     for each in line:
         yield from _protected_of(each, workspace, more, top / cwd)
 

@@ -23,6 +23,8 @@ from skills_agent.nodes.effects import INVOCATION_KEY
 from skills_agent.shell.background import BackgroundCommand, BackgroundCommands, new_id
 from skills_agent.shell.command_line import command_request, explained
 from skills_agent.shell.git_lines import steps_of
+from skills_agent.shell.messages import literal
+from skills_agent.shell.repositories import committer
 from skills_agent.shell.sections import Sections
 from skills_agent.shell.shell import take_apart
 from skills_agent.skills.scripts.choice import OwnRunner
@@ -82,6 +84,7 @@ class CommandTools:
 
     def run_command(self, runtime: ThreadRuntime, **sent: Any) -> RunOutput:
         """Run a command with bash, each in a new shell."""
+        sent["command"] = literal(sent["command"])
         if sent.get("background") or not steps_of(sent["command"]):
             return self._run(sent, runtime)
         return Sections(sent["command"], runtime, self.programs.equipment, self._run).output()
@@ -102,6 +105,9 @@ class CommandTools:
             cwd=call.cwd,
             timeout=call.timeout or (longest if call.background else None),
         )
+        if request.repository:
+            known = committer(request.repository, equipment.settings.workspace)
+            request = replace(request, variables={**request.variables, **known})
         found = self.programs.skill(call.skill, runtime) if call.skill else None
         if found:
             request = of_skill(request, *found, found.registry.snapshot(found.ref))

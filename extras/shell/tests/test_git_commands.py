@@ -184,3 +184,70 @@ def test_what_a_command_names_in_a_repository_is_asked_about_and_stays_read_only
 ) -> None:
     assert list(protected_in_command(command, repository))
     assert not opened(repository, command)
+
+
+SUBMODULE = (
+    "sub/.git",
+    "gitdir: ../.git/modules/sub\n",
+    ".git/modules/sub/config",
+    "[core]\n\tworktree = ../../../sub",
+)
+LINKED = (
+    "trees/x/.git", "gitdir: {top}/.git/worktrees/x\n", ".git/worktrees/x/gitdir", "{top}/trees/x/.git\n",
+    ".git/worktrees/x/commondir", "../..\n",
+)  # fmt: skip
+
+
+def laid(top: Path, *files: str) -> Path:
+    """Write files: each a path and its text."""
+    for path, text in zip(files[::2], files[1::2], strict=True):
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(text.replace("{top}", str(top)))
+    return top
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "place", "git_dir"),
+    [
+        (SUBMODULE, "git -C sub commit -m x", ".git/modules/sub", ".git/modules/sub"),
+        (LINKED, "cd trees/x && git add y", ".git", ".git/worktrees/x"),
+    ],
+)
+def test_a_submodule_and_a_linked_worktree_are_written_where_they_point(
+    repository: Path, files: tuple[str, ...], line: str, place: str, git_dir: str
+) -> None:
+    assert place in opened(laid(repository, *files), line)
+    request = command_request(line, workspace=repository)
+    named = next(word.partition("=")[2] for word in request.args if word.startswith("--git-dir="))
+    inside = repository / request.args[request.args.index("-C") + 1]
+    assert (request.repository, (inside / named).resolve()) == (repository / place, repository / git_dir)
+
+
+@pytest.mark.parametrize(
+    ("files", "more"),
+    [
+        (SUBMODULE, ("sub/.git", "gitdir: ../inner/.git")), (SUBMODULE, ("sub/.git", "gitdir: /etc")),
+        (SUBMODULE, ("sub/.git", "gitdir: ../store", "store/config", "[core]\n\tworktree = ../sub")),
+        (SUBMODULE, (".git/modules/sub/config", "[core]\n\tworktree = ../../../other")),
+        (SUBMODULE, (".git/modules/sub/config", "")), (SUBMODULE, (".git/modules/sub/commondir", "../..")),
+        (SUBMODULE, (".git/modules/sub/config", "[core]\n\tworktree = ../../../sub\n\tgitproxy = ./x")),
+        (SUBMODULE, ("sub/.git", "gitdir: ../inner/.git/modules/s", "inner/.git/modules/s/config",
+                     "[core]\n\tworktree = ../../../../sub")),
+        (LINKED, (".git/worktrees/x/gitdir", "{top}/trees/y/.git")),
+        (LINKED, (".git/worktrees/x/commondir", "../../../inner/.git")),
+        (LINKED, (".git/worktrees/x/config.worktree", '[filter "x"]\n\tclean = ./x')),
+        (LINKED, (".git/worktrees/x/rebase-merge/git-rebase-todo", "exec ./x")),
+    ],
+)  # fmt: skip
+def test_a_git_file_that_nothing_points_back_at_or_that_runs_programs_is_refused(
+    repository: Path, files: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    laid(repository, *files, *more)
+    assert is_refused(repository, f"git -C {Path(files[0]).parent} commit -m x")
+
+
+def test_a_git_file_that_goes_through_a_link_is_refused(repository: Path) -> None:
+    laid(repository, *SUBMODULE)
+    (repository / ".git/modules").rename(repository / "m")
+    (repository / ".git/modules").symlink_to("../m")
+    assert is_refused(repository, "git -C sub commit -m x")
