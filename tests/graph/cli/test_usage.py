@@ -208,7 +208,7 @@ def test_a_current_folder_that_is_gone_is_a_sentence(cli: CommandLine, line: str
 
 @pytest.mark.slow
 def test_a_turn_whose_reader_went_away_says_how_to_go_on(cli: CommandLine) -> None:
-    done = in_a_shell(cli, "ask Hello? --model offline --thread cut | head -1")
+    done = in_a_shell(cli, "ask -v Hello? --model offline --thread cut | head -1")
     assert done.stderr.endswith("skills-agent resume cut\n")
     assert "Offline model" in in_a_shell(cli, "resume cut").stdout
 
