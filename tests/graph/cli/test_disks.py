@@ -75,7 +75,7 @@ def test_what_is_kept_on_a_disk_that_takes_nothing_is_read(
     (state.parent / "state.kept").mkdir()
     shown = mounted(disk, "threads show t")
     assert (shown.code, "Good morning." in shown.out) == (0, True), shown.err
-    assert "Hello?" in mounted(disk, "runs t.1").out
+    assert "Hello?" in mounted(disk, "threads record t.1").out
 
 
 @needs_mounts
