@@ -80,7 +80,7 @@ FIELDS: Final = (
         "disable-model-invocation", "acted-on", "`true`: hidden from the model, open to the user",
         FieldValue.negated_flag, "model_invocable", spellings=_NO_MODEL,
     ),
-    Field("user-invocable", "acted-on", "`false`: the model's alone", FieldValue.flag, spellings=_USER_MAY),
+    Field("user-invocable", "acted-on", "`false`: for the model only", FieldValue.flag, spellings=_USER_MAY),
     Field("argument-hint", "acted-on", _HINT_MEANING, FieldValue.argument_hint, spellings="argument-hints"),
     Field("arguments", "acted-on", "names for the words after `/skill-name`", FieldValue.names),
     Field(

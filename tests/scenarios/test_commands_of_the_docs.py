@@ -43,9 +43,8 @@ def run(commands: str, place: Path, model: OpenAIServer) -> str:
     home.mkdir()
     folder.mkdir()
     mine = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(home)}
-    typed = commands.replace("sk-...", KEY)
     process = subprocess.Popen(
-        ["bash", "-c", BASH + typed],
+        ["bash", "-c", BASH + commands.replace("sk-...", KEY)],
         cwd=folder,
         env={**mine, "LANG": "C.UTF-8", "OPENAI_BASE_URL": model.base_url, "LANGGRAPH_CLI_NO_ANALYTICS": "1"},
         stdin=subprocess.DEVNULL,
@@ -79,6 +78,7 @@ def test_the_readme(tmp_path: Path, model: OpenAIServer) -> None:
 
 
 @needs_part("evals")
+@needs_part("pages")
 @needs_part("server")
 def test_the_tutorial(tmp_path: Path, model: OpenAIServer) -> None:
     with socket.socket() as probe:
