@@ -30,7 +30,8 @@ PROBE_SECONDS: Final = 0.2
 """For all servers of this machine, which are asked at once."""
 _MAX_MODELS: Final = 5
 """Of one server: a person who has more knows their names."""
-_PLAIN: Final = re.compile(r"\w[\w./:@+-]{0,99}", re.ASCII)
+_PLAIN: Final = re.compile(r"[\w/][\w./:@+-]{0,199}", re.ASCII)
+"""A name as a server lists it: llama.cpp's is a path."""
 
 
 def key_of(provider: str, environment: Mapping[str, str]) -> str:
@@ -81,8 +82,8 @@ def offers(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, st
     found = asyncio.run(local_models())
     for server in LOCAL_PORTS:
         told = f"{'a server answers' if server in found else 'nothing answers'} at {local_address(server)}"
-        names = [f"{server}:{name}" for name in found.get(server, ["NAME"])]
-        (here if server in found else others).update(dict.fromkeys(names, told))
+        names = [f"{server}:{name}" for name in found.get(server) or ["NAME"]]
+        (here if found.get(server) else others).update(dict.fromkeys(names, told))
     return {**here, "offline": "no language model: finds a skill and runs its script"}, others
 
 
@@ -100,5 +101,5 @@ async def _look(port: int) -> list[str]:
         with closing(writer):
             writer.write(b"GET /v1/models HTTP/1.0\r\nHost: localhost\r\n\r\n")
             _, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    names = [each["id"] for each in json.loads(body)["data"] if _PLAIN.fullmatch(each["id"])]
-    return names[:_MAX_MODELS] or ["NAME"]
+    names = [each["id"] for each in json.loads(body)["data"] or () if _PLAIN.fullmatch(each["id"])]
+    return names[:_MAX_MODELS]

@@ -12,7 +12,7 @@ from skills_agent.graph.layers import set_in_user_file
 from skills_agent.graph.models import available
 from skills_agent.graph.settings import SettingsError
 from tests.graph.cli.command_line import CommandLine
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, error
+from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, error
 from tests.raw_servers import Answers, RawServer
 
 CALL = Completion("", [Call("add", {"a": 19, "b": 23}, "call_1")])
@@ -28,7 +28,8 @@ def keys(server: OpenAIServer) -> dict[str, str]:
 
 
 def test_it_shows_what_would_answer_and_why_and_which_keys_are_there(cli: CommandLine) -> None:
-    shown = cli.run("model", GEMINI_API_KEY="x", GROQ_API_KEY="y").out.splitlines()
+    every = cli.run("model", GEMINI_API_KEY="x", GROQ_API_KEY="y").out.splitlines()
+    shown = [line for line in every if "localhost" not in line]  # What runs on this machine is no concern.
     assert shown[0] == "offline answers (the default without OPENAI_API_KEY)."
     assert [line.split(maxsplit=1) for line in shown[2:5]] == [
         ["google_genai:gemini-2.5-flash", "GEMINI_API_KEY is set"],
@@ -109,30 +110,32 @@ def trickling(_: bytes) -> Iterator[bytes]:
 def test_servers_that_list_models_are_found_whatever_else_listens(
     cli: CommandLine, serve: Callable[[Answers], RawServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good = serve(json_of('{"data": [{"id": "qwen3:8b"}, {"id": "\\u001b[2Jevil"}]}'))
+    good = serve(json_of('{"data": [{"id": "qwen3:8b"}, {"id": "/srv/q.gguf"}, {"id": "\\u001b[2Jevil"}]}'))
     elsewhere = serve(lambda _: f"HTTP/1.1 302 Found\r\nLocation: {good.url}/v1/models\r\n\r\n".encode())
     others = [serve(answers) for answers in (trickling, json_of("<html>"), json_of('{"data": 5}'))]
-    silent = serve(lambda _: b"")
-    ports = {f"at{each.port}": each.port for each in (good, elsewhere, *others, silent)}
+    silent, empty = serve(lambda _: b""), serve(json_of('{"data": null}'))  # Ollama, before a first pull
+    ports = {f"at{each.port}": each.port for each in (good, elsewhere, *others, silent, empty)}
     monkeypatch.setattr(available, "LOCAL_PORTS", ports)
     monkeypatch.setattr(available, "PROBE_SECONDS", 2.0)
     began = monotonic()
     here, missing = available.offers({})
     assert monotonic() - began < 4
-    assert [*here] == [f"at{good.port}:qwen3:8b", "offline"]
-    assert len([name for name in missing if name.startswith("at")]) == 5
+    assert [*here] == [f"at{good.port}:qwen3:8b", f"at{good.port}:/srv/q.gguf", "offline"]
+    assert len([name for name in missing if name.startswith("at")]) == 6
+    assert missing[f"at{empty.port}:NAME"].startswith("a server answers at http://localhost:")
 
 
 # The first run
 
 
 def test_a_person_without_a_model_is_asked_once(cli: CommandLine) -> None:
-    key = {"ANTHROPIC_API_KEY": "x"}
-    first = cli.on_terminal("ask", "Hello.", answers=[("Number", "2\n")], **key)
-    assert "1  anthropic:claude-sonnet-4-5  ANTHROPIC_API_KEY is set" in first.out
-    assert "No skill fits" in first.out
-    assert settings_of(cli) == {"model": "offline"}
-    assert "Number" not in cli.on_terminal("ask", "Hello.", answers=(), **key).out
+    key = {"MISTRAL_API_KEY": "x"}
+    first = cli.on_terminal("ask", "Hello.", answers=[("Number", "1\n")], **key)
+    assert "1  mistralai:mistral-medium-latest  MISTRAL_API_KEY is set, a package is missing" in first.out
+    assert "-m pip install langchain-mistralai" in first.out
+    assert settings_of(cli) == {"model": "mistralai:mistral-medium-latest"}
+    again = cli.on_terminal("ask", "Hello.", answers=(), **key).out
+    assert ("Number" in again, "langchain-mistralai" in again) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -157,3 +160,24 @@ def test_a_pipe_is_told_that_a_key_is_there(cli: CommandLine) -> None:
     assert "MISTRAL_API_KEY is set, and the offline model answers. To use it: --model mistralai:" in done.err
     assert cli.run("ask", "Hello.").errors == ""
     assert "is set" not in cli.run("ask", "Hello.", "--model", "offline", MISTRAL_API_KEY="x").err
+
+
+# Errors
+
+
+def test_a_thread_whose_model_is_wrong_is_told_to_name_another(
+    cli: CommandLine, server: OpenAIServer
+) -> None:
+    server.answers += [error(404, "The model `x` does not exist."), Completion("Here.")]
+    failed = cli.run("ask", "Hello.", "--thread", "t", "--model", "openai:x", **keys(server))
+    assert failed.err.endswith("To go on from there: skills-agent resume t --model NAME\n")
+    assert "Here." in cli.run("resume", "t", "--model", "openai:y", **keys(server)).out
+
+
+def test_an_answer_that_is_none_is_told_with_address_and_model(
+    cli: CommandLine, server: OpenAIServer
+) -> None:
+    server.answers += [Raw(200, b"<html>", "text/html")] * 2
+    failed = cli.run("ask", "Hello.", "--model", "openai:x", **keys(server))
+    address = server.base_url.removesuffix("/v1")
+    assert failed.err.startswith(f"error: openai:x at {address}: The model's server answered with")
