@@ -7,7 +7,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Interrupt
 
-from skills_agent.graph.audit.events import event
+from skills_agent.graph.audit.events import event, line_of
 from skills_agent.graph.cli.thread import OpenThread
 from skills_agent.graph.tools.execution import output_of
 from skills_agent.graph.tools.held import can_approve_changes, decide, question_about
@@ -72,6 +72,6 @@ def keep_decided(thread: OpenThread) -> None:
             facts = {**outcome, "call_id": call_id, "tool": message.name, "bytes": len(content.encode())}
             ended = event("call_ended", facts, status="failed" if failed else "ok")
             thread.agent.services.audit.record_outside(thread.name, ended, values["usage"]["turn"])
-            thread.progress.say("resume", ended)
+            thread.progress.say("resume", line_of(ended))
     thread.agent.update_own_state(thread.config, {"messages": messages, "held": waiting}, as_node="answer")
     thread.snapshot = thread.agent.get_state(thread.config)
