@@ -115,7 +115,9 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not is_terminal():
-        raise click.ClickException(f"{question} Nobody is here to say yes. Look at it, then add --yes.")
+        raise click.ClickException(
+            f"{question} There is no terminal to ask on. Check what it would do, then add --yes."
+        )
     if not click.confirm(question):
         raise click.ClickException("nothing was done.")
 
