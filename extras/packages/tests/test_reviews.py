@@ -60,7 +60,7 @@ def test_the_warnings_are_shown_also_where_nobody_is_asked(cli: CommandLine) -> 
     assert "warning   SKILL.md:5 tells the model to keep something from the user" in install(cli, "--yes")
     assert "Nothing to do" in install(cli)
     done = cli.run("skills", "install", "./shared", "--to", "user")
-    assert (done.code, "Nobody is here to say yes" in done.err) == (1, True)
+    assert (done.code, "There is no terminal to ask on" in done.err) == (1, True)
     assert not any((cli.home / ".agent").glob("skills/*"))
 
 
