@@ -122,8 +122,8 @@ def _turn(thread: "OpenThread", text: str | None) -> None:
     try:
         take_turn(thread, says(text) if text else None)
         if thread.is_stopped or (thread.interrupts and is_terminal()):
-            left = "Stopped" if thread.is_stopped else "Not answered"
-            click.echo(f"{left}. Say what to do instead; /resume goes on with it.")
+            stopped = "Stopped" if thread.is_stopped else "Not answered"
+            click.echo(f"{stopped}. Say what to do instead; /resume goes on with it.")
             return
         print_turn(thread)
     except SkillsAgentError as error:

@@ -153,7 +153,8 @@ class Progress:
                 and message.tool_calls
                 and self._is_terminal
             ):
-                self._hear(message)
+                # It stays, as the question is about these calls, and is marked: no line passes for ours.
+                self._quote(str(message.text), f"{'':<{NODE_COLUMN}} | ", "")
             elif node == "act" and isinstance(message, ToolMessage):
                 call = self._calls.get(message.tool_call_id, message.name or "")
                 self.say(node, f"{call}: {excerpt(str(message.text)) or 'no output'}")
@@ -163,16 +164,14 @@ class Progress:
         for call in message.tool_calls if isinstance(message, AIMessage) else ():
             self._calls[call["id"] or ""] = events.call_text(call["name"], call["args"], CALL_WIDTH)
 
-    def _hear(self, message: AIMessage) -> None:
-        """Print what a model said beside its calls, each line marked: none passes for a question of ours."""
-        for line in shown(str(message.text).strip(), "prose").splitlines():
-            self._console.print(Text(f"{'':<{NODE_COLUMN}} | {line}"), soft_wrap=True)
-
     def stop(self) -> None:
         """Print what the model had said when it was stopped."""
-        for line in shown(self._speech.strip(), "prose").splitlines():
-            self._console.print(Text(line, style="dim"), soft_wrap=True)
+        self._quote(self._speech, "", "dim")
         self._speech = ""
+
+    def _quote(self, text: str, mark: str, style: str) -> None:
+        for line in shown(text.strip(), "prose").splitlines():
+            self._console.print(Text(f"{mark}{line}", style=style), soft_wrap=True)
 
 
 def excerpt(text: str) -> str:

@@ -85,8 +85,7 @@ def _watch(numbers: "socket.socket", control: "RunControl", resume_command: str)
             is_draining = True
             control.request_drain(number.name)
             numbers.settimeout(DRAIN_SECONDS)
-            again = "Ctrl-C again" if number == signal.SIGINT else "the same signal again"
-            _write(f"\nstopping ({again}: leave now)\n")
+            _write("\nstopping (once more: leave now)\n")
     except TimeoutError:
         _exit_now(exit_code_of(control) or TERMINATED, resume_command)
 
