@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from skills_agent.sandbox.layer import MAX_DEPTH, NO_FOLDER, TOO_LARGE, Layer
+from skills_agent.sandbox.layer import MAX_DEPTH, NO_FOLDER, TOO_LARGE, Layer, closed_after
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.plan import Entry, Folders
@@ -140,11 +140,8 @@ def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts
             _make_place(targets.entry(path), lower / path if is_link else None, is_folder=is_folder)
         for path, status in reversed(folders.items()):  # what comes into a folder changes its time
             above, name = targets.entry(path)
-            folder = os.open(name, FOLDER, dir_fd=above)
-            try:
+            with closed_after(os.open(name, FOLDER, dir_fd=above)) as folder:
                 _make_alike(folder, status)
-            finally:
-                os.close(folder)
     before = seen(content, skipped=left_out)
     paths = [
         (path, each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns)
@@ -212,18 +209,12 @@ def _bring(path: str, status: os.stat_result, source: Entry, target: Entry) -> s
 
 def _copy_file(source: Entry, target: Entry, status: os.stat_result) -> None:
     """Copy a file, by reference where the file system can; of one that grows meanwhile what it had."""
-    reading = os.open(source.name, FILE, dir_fd=source.folder)
-    try:
+    with closed_after(os.open(source.name, FILE, dir_fd=source.folder)) as reading:
         if (clone := _fclonefileat()) and not clone(reading, target.folder, os.fsencode(target.name), 0):
             return
-        writing = os.open(target.name, NEW_FILE, 0o600, dir_fd=target.folder)
-        try:
+        with closed_after(os.open(target.name, NEW_FILE, 0o600, dir_fd=target.folder)) as writing:
             _copy_bytes(reading, writing, status.st_size or _PIECE)  # some file systems say 0
             _make_alike(writing, status)
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
 
 
 def _copy_bytes(reading: int, writing: int, most: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.sandbox.layer import is_same, kind_of
+from skills_agent.sandbox.layer import closed_after, is_same, kind_of
 from skills_agent.sandbox.plan import Act, Entry, Folders, FolderState, Plan, Step
 from skills_agent.skills.confined import link_error, open_folder_beneath
 from skills_agent.skills.scripts.changes import Change
@@ -132,12 +132,8 @@ class Draft:
 
 def _entries(root: Path, folder: str) -> list[tuple[str, os.stat_result]]:
     """Return the paths in a folder, and what is there. Raises OSError."""
-    descriptor = open_folder_beneath(root, folder)
-    try:
-        with os.scandir(descriptor) as entries:
-            return [(f"{folder}/{each.name}", each.stat(follow_symlinks=False)) for each in entries]
-    finally:
-        os.close(descriptor)
+    with closed_after(open_folder_beneath(root, folder)) as descriptor, os.scandir(descriptor) as entries:
+        return [(f"{folder}/{each.name}", each.stat(follow_symlinks=False)) for each in entries]
 
 
 def changed_since(folder: Path, plan: Plan) -> Iterator[Conflict]:

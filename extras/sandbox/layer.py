@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from skills_agent.skills.confined import opened_folder, read_beneath
 from skills_agent.skills.errors import ScriptError
@@ -38,6 +38,7 @@ _OPAQUE: Final = "user.overlay.opaque"
 NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What is said of a path on whose way something is no folder."""
 _PIECE: Final = 1 << 16
+D = TypeVar("D", bound=int | None)
 _EXECUTES: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -190,11 +191,8 @@ def is_same(change: Change, before: os.stat_result, lower: int | None) -> bool:
             return True
         if change.size != before.st_size:
             return False
-        file = os.open(name, FILE, dir_fd=lower)
-        try:
+        with closed_after(os.open(name, FILE, dir_fd=lower)) as file:
             return digest_of(file) == change.digest
-        finally:
-            os.close(file)
     return False
 
 
@@ -216,11 +214,9 @@ def opened(name: str, folder: int, status: os.stat_result) -> Iterator[int]:
     elif is_given and not hasattr(os, "O_PATH"):  # macOS, where this follows no link; Linux has no such call
         os.chmod(name, stat.S_IMODE(status.st_mode) | needed, dir_fd=folder, follow_symlinks=False)
     elif is_given:
-        file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
-        with closed_after(file):
+        with closed_after(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)) as file:
             Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
-    descriptor = os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)
-    with closed_after(descriptor):
+    with closed_after(os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)) as descriptor:
         yield descriptor
 
 
@@ -238,10 +234,10 @@ def _opened_lower(name: str, lower: int | None) -> Iterator[int | None]:
 
 
 @contextmanager
-def closed_after(descriptor: int | None) -> Iterator[None]:
-    """Close a descriptor, if there is one, when the block ends."""
+def closed_after(descriptor: D) -> Iterator[D]:
+    """Yield a descriptor, if there is one, and close it when the block ends."""
     try:
-        yield
+        yield descriptor
     finally:
         if descriptor is not None:
             os.close(descriptor)

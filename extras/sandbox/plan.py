@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.sandbox.layer import NO_FOLDER
+from skills_agent.sandbox.layer import NO_FOLDER, closed_after
 from skills_agent.skills.confined import open_folder_beneath, opened_folder
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.trees import give_rights
@@ -161,11 +161,8 @@ def _make_or_drop(folders: Folders, path: str, *, is_made: bool) -> None:
 
 def _set_state(root: Path, path: str, state: FolderState) -> None:
     # It is gone, or somebody else's, which was to be removed, and could not be.
-    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        folder = open_folder_beneath(root, path)
-        try:
-            os.fchmod(folder, state.mode)
-            if state.mtime:
-                os.utime(folder, ns=(state.mtime, state.mtime))
-        finally:
-            os.close(folder)
+    is_others = suppress(FileNotFoundError, NotADirectoryError, PermissionError)
+    with is_others, closed_after(open_folder_beneath(root, path)) as folder:
+        os.fchmod(folder, state.mode)
+        if state.mtime:
+            os.utime(folder, ns=(state.mtime, state.mtime))

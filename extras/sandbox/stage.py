@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.sandbox.draft import BITS, Draft, is_as
+from skills_agent.sandbox.layer import closed_after
 from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.skills.confined import ConfinedError, opened_folder, sync_folder
 from skills_agent.skills.posix import FILE, NEW_FILE
@@ -53,15 +54,12 @@ def _bring(source: Entry, staged: Entry, mode: int) -> None:
 
 def _make_right(staged: Entry, change: Change, before: os.stat_result | None, *, is_synced: bool) -> None:
     """Give a file its mode, and the owner of the one that it replaces."""
-    file = os.open(staged.name, FILE, dir_fd=staged.folder)
-    try:
+    with closed_after(os.open(staged.name, FILE, dir_fd=staged.folder)) as file:
         # With an owner, the kernel takes off what it may do beyond its user.
         set_owner(file, *((before.st_uid, before.st_gid) if before else (-1, -1)))
         os.fchmod(file, change.mode & BITS)
         if is_synced:
             os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def copy_entry(source: Entry, target: Entry) -> None:

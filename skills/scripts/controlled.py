@@ -268,7 +268,7 @@ class ControlledRunner:
             *(str(module / ".bin") for module in modules),
         ]
         joined = os.pathsep.join(filter(None, path))
-        if names := shadowed(request.judged_by_name, joined, self.workspace):
+        if (named := request.judged_by_name) and (names := shadowed(named, joined, self.workspace)):
             self._add_systems_own(names, places.temporary / ".system")
             joined = f"{temporary / '.system'}{os.pathsep}{joined}"
         if request.repository:
