@@ -1,13 +1,16 @@
 """The commands that instructions show, filled in with what a person's message names.
 
-`python scripts/latency.py LOGFILE [--route ROUTE]` is filled with places (files, folders, addresses) and
-quoted texts; options that nobody must give are left out.
+`python scripts/latency.py LOGFILE [--route ROUTE]` is filled with places (files, folders, addresses), quoted
+texts and plain words.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
+
+from skills_agent.skills.search.tokens import FUNCTION_WORDS
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _SPAN = re.compile(r"(`+)(.+?)\1")
@@ -27,6 +30,7 @@ _ARGUMENT = re.compile(
 _STANDS_IN = re.compile(r".*<.+>.*|\$?\{.*\}|\$.*|\w+(?:\|\w+)+|[A-Z][A-Z0-9_=:.,-]*")
 _NO_PLACE = re.compile(r"(?:options?|flags?|\W*)", re.IGNORECASE)
 _EXAMPLE_FILE = re.compile(r"(?:\S*/)?[^\s/]+\.[A-Za-z][A-Za-z0-9]{0,9}|(?:path|your)[/_-]\S+")
+_CONNECTORS = frozenset({"of", "is", "=", "named", "called"})
 _TOKEN = re.compile(
     r"""["“`](?P<quoted>[^"”`\n]+)["”`]|(?<![\w'])'(?P<single>[^'\n]+)'(?!\w)|(?P<bare>[^\s"“`]+)"""
 )
@@ -40,6 +44,11 @@ class MessageToken(NamedTuple):
 
     kind: TokenKind
     text: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a word like any other, and so no value on its own."""
+        return self.kind == "word" and self.text.isalpha() and self.text.islower()
 
     @property
     def extension(self) -> str:
@@ -87,6 +96,14 @@ class Usage(NamedTuple):
     def is_synopsis(self) -> bool:
         """Whether it says what the arguments are, and is no example with values of its own."""
         return not any(part.is_example for part in self.parts)
+
+
+class Filled(NamedTuple):
+    """The arguments of a call, and what the message does not say of them."""
+
+    args: list[str]
+    missing: list[str]
+    """Names of the required places, as the command shows them."""
 
 
 def find_usages(instructions: str, scripts: Sequence[str]) -> list[Usage]:
@@ -171,11 +188,8 @@ def query_of(message: Sequence[MessageToken]) -> str:
     return " ".join([*said, *filter(None, (each.extension for each in message))])
 
 
-def fill(usage: Usage, message: Sequence[MessageToken]) -> tuple[list[str], list[str]]:
-    """Return the arguments of the call that the message means, and the names of what it does not say.
-
-    What of the message was used is not used again.
-    """
+def fill(usage: Usage, message: Sequence[MessageToken]) -> Filled:
+    """Return the call that the message means; what of the message was used is not used again."""
     left = list(message)
     # An option with a value of its own in an example was chosen for that example.
     parts = [
@@ -184,8 +198,13 @@ def fill(usage: Usage, message: Sequence[MessageToken]) -> tuple[list[str], list
         if usage.is_synopsis or part.stands_in or not (part.flag and part.value)
     ]
     values: dict[Argument, list[str]] = {}
-    required = [part for part in parts if part.stands_in and not part.optional]
-    alone = [part for part in parts if part.stands_in and part.optional and not part.flag]
+    for part in parts:
+        if part.flag and part.stands_in and (value := _value_after(part.flag, left)):
+            left.remove(value)
+            values[part] = [value.text]
+    places = [part for part in parts if part.stands_in and part not in values]
+    required = [part for part in places if not part.optional]
+    alone = [part for part in places if part.optional and not part.flag]
     for part in [*sorted(required, key=lambda each: not each.names_a_file), *alone]:
         found = _candidates(part, left, len(required))[: None if part.repeated else 1]
         left = [token for token in left if token not in found]
@@ -199,7 +218,19 @@ def fill(usage: Usage, message: Sequence[MessageToken]) -> tuple[list[str], list
         if text
     ]
     missing = [f"{part.flag} {part.value.strip('<>{}$')}".strip() for part in required if part not in values]
-    return args, missing
+    return Filled(args, missing)
+
+
+def _value_after(flag: str, left: Sequence[MessageToken]) -> MessageToken | None:
+    """Return what a message names as the value of an option: `top 5`, and `per region` for --group-by."""
+    name = re.split("[-_]", flag)[-1].lower()
+    spoken = {name, "per"} if name == "by" else {name}
+    for word, value in pairwise(each for each in left if each.text.lower() not in _CONNECTORS):
+        if len(name) > 1 and word.text.lower() in spoken and value.text.lower() not in FUNCTION_WORDS:
+            is_other_place = value.kind == "place" and name in FUNCTION_WORDS  # `from orders.csv`
+            if not is_other_place and (name == "by" or not value.is_plain):
+                return value
+    return None
 
 
 def _candidates(part: Argument, left: Sequence[MessageToken], required: int) -> list[MessageToken]:

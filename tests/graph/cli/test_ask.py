@@ -41,7 +41,7 @@ def test_a_skill_that_an_option_names_is_loaded_first(cli: CommandLine) -> None:
 def test_a_call_that_is_not_reading_stops_with_3_and_the_command_that_resumes_it(cli: CommandLine) -> None:
     asked = cli.run("ask", "Rain?", "--thread", "t", *rain(cli))
     assert (asked.code, ANSWER in asked.out) == (3, False)
-    assert '["rainfall.csv"]' in asked.out
+    assert "scripts/add_up.py rainfall.csv" in asked.out
     again = cli.run("resume", "t")  # without an answer the question is shown again
     assert (again.code, again.out.rpartition("Approval")[2]) == (3, asked.out.rpartition("Approval")[2])
     (command,) = [line.partition(": ")[2] for line in asked.out.splitlines() if "agent resume" in line]
@@ -183,7 +183,7 @@ def test_a_pipe_that_nobody_writes_to_keeps_no_question_waiting(cli: CommandLine
     process = cli.start_piped("ask", "How much?", "--model", cli.script("Much."))
     assert process.stdout
     assert process.stderr
-    assert process.stdout.read().endswith("\nMuch.\n")
+    assert process.stdout.read() == "Much.\n"
     assert "stdin" in process.stderr.read()
     process.communicate()
     assert process.returncode == 0

@@ -4,14 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.graph.models.offline.usage import fill, find_usages, read_message
+from skills_agent.graph.models.offline.usage import Filled, fill, find_usages, read_message
 
 LATENCY = "`latency.py LOGFILE [--route ROUTE] [--top N] [--json]`"
 
 
-def filled(
-    instructions: str, message: str, script: str = "scripts/latency.py"
-) -> tuple[list[str], list[str]]:
+def filled(instructions: str, message: str, script: str = "scripts/latency.py") -> Filled:
     """Return how the first command of the instructions is filled in."""
     return fill(find_usages(instructions, [script])[0], read_message(message))
 
@@ -53,11 +51,13 @@ def test_the_only_place_gets_the_only_file_whatever_its_name_is(instructions: st
         ("which endpoint in access.log has the worst tail latency?", ["access.log"]),
         ("which route in access.log has the worst latency?", ["access.log"]),
         ("which endpoint under /api is the worst in access.log?", ["access.log"]),
-        ("latency in access.log for route /api", ["access.log"]),
+        ("latency in access.log for route /api", ["access.log", "--route", "/api"]),
+        ("latency in access.log, route: '/a b'", ["access.log", "--route", "/a b"]),
+        ("the top 5 of access.log", ["access.log", "--top", "5"]),
         ("look at access.log. Then access.log again", ["access.log"]),
     ],
 )
-def test_options_are_left_out(message: str, expected: list[str]) -> None:
+def test_options_get_only_what_the_message_spells_out(message: str, expected: list[str]) -> None:
     assert args(LATENCY, message) == expected
 
 
@@ -67,6 +67,7 @@ def test_options_are_left_out(message: str, expected: list[str]) -> None:
         ("`latency.py OLD NEW`", "compare a.csv with b.csv", ["a.csv", "b.csv"]),
         ("`latency.py PATTERN FILE`", "find 'time out' in app.log", ["time out", "app.log"]),
         ("`latency.py PATTERN FILE`", "look in app.log for 'time out'", ["time out", "app.log"]),
+        ("`latency.py FILE [--group-by COLUMN]`", "a.csv per region", ["a.csv", "--group-by", "region"]),
         ("`latency.py URL`", "fetch https://example.org/a?b=c.", ["https://example.org/a?b=c"]),
         ("`latency.py FILE...`", "a.csv, b.csv and c.csv", ["a.csv", "b.csv", "c.csv"]),
         ("`latency.py [FILE ...] [--json]`", "a.csv and b.csv", ["a.csv", "b.csv"]),
@@ -75,6 +76,8 @@ def test_options_are_left_out(message: str, expected: list[str]) -> None:
         ("`latency.py [--repo DIR] [--json]`", "what is new in CHANGELOG.md?", []),
         ("`latency.py DIR`", "scan src/app", ["src/app"]),
         ("`latency.py LOG [--from REF]`", "latency from a.log", ["a.log"]),
+        ("`latency.py LOG [--by X]`", "a.log by the route", ["a.log"]),
+        ("`latency.py LOG [-a X]`", "a.log has a 5", ["a.log"]),
         ("`latency.py [folder] [options]`", "scan a.csv", ["a.csv"]),
         ("`latency.py FILE 2>/dev/null || exit 1`", "scan a.csv", ["a.csv"]),
         ("`latency.py sales.csv --by region --top 5`", "how long is b.csv?", ["b.csv"]),
@@ -99,7 +102,7 @@ def test_places_are_filled_by_what_they_are(instructions: str, message: str, exp
 def test_what_the_message_does_not_name_is_missing(
     instructions: str, message: str, missing: list[str]
 ) -> None:
-    assert filled(instructions, message)[1] == missing
+    assert filled(instructions, message).missing == missing
 
 
 def test_files_that_are_named_but_never_called_are_no_commands() -> None:
