@@ -10,7 +10,6 @@ import stat
 from collections.abc import Callable, Collection
 from contextlib import closing
 from math import inf
-from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from skills_agent.sandbox.layer import MAX_DEPTH, ChangeList, is_same, kind_of, 
 from skills_agent.sandbox.obeyed import is_git
 from skills_agent.sandbox.plan import Folders
 from skills_agent.sandbox.products import above_of
+from skills_agent.sandbox.seen import is_touched, telling
 from skills_agent.skills.scripts.changes import Act, Change
 
 MAX_ENTRIES: Final = 50_000
@@ -59,7 +59,6 @@ class Before(NamedTuple):
 _FILE_OF_PACKAGES: Final = Seen(stat.S_IFREG, 0, 0, 0, 0)
 _OPEN: Final = os.stat_result((stat.S_IFDIR | stat.S_IRWXU, *[0] * 9))
 """For a folder whose rights stay as they are."""
-_fields = attrgetter("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 def look_before(before: Before, judge: Judge) -> None:
@@ -72,7 +71,7 @@ def look_before(before: Before, judge: Judge) -> None:
     before.skipped.extend(gits)
     for path, status in statuses.items():
         if not gits or gits.isdisjoint((*above_of(path), path)):
-            before.paths[path] = status and Seen(*_fields(status))
+            before.paths[path] = status and Seen(*telling(status))
 
 
 def changes_since(before: Before, copies: Path) -> list[Change]:
@@ -93,7 +92,7 @@ def changes_since(before: Before, copies: Path) -> list[Change]:
     with closing(Folders(Path(before.lower))) as folders, closing(Folders(copies)) as beside:
         for path, status in now.items():
             seen = known.get(path, _FILE_OF_PACKAGES if path in known else None)
-            if status and _is_touched(seen, status):
+            if status and is_touched(seen, status):
                 _compare(found, path, seen, status, folders, beside)
     # Of one path, what was removed stays before what came there.
     return sorted(found.changes, key=lambda change: change.path.split("/"))
@@ -115,7 +114,7 @@ def _statuses(
                 before.left_out.append(path)
                 continue
             status = found.get(path)
-            is_changed = status and before.paths and before.paths.get(path) != _fields(status)
+            is_changed = status and before.paths and before.paths.get(path) != telling(status)
             try:
                 place = folders.entry(path)
                 with opened(place.name, place.folder, status if status and is_changed else _OPEN) as folder:
@@ -147,13 +146,6 @@ def _listed(
             except FileNotFoundError:  # somebody removes it just now
                 continue
     return found
-
-
-def _is_touched(before: Seen | None, now: os.stat_result) -> bool:
-    """Return whether it may be another thing; a folder or FIFO is what its mode says."""
-    if before is None or before.mode != now.st_mode:
-        return True
-    return (stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode)) and before != _fields(now)
 
 
 def _compare(

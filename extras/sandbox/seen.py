@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
 from math import inf
+from operator import attrgetter
 from pathlib import Path
-from typing import Final
 
 from skills_agent.sandbox.layer import (
     MAX_DEPTH,
@@ -31,7 +31,8 @@ from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.posix import FOLDER
 from skills_agent.skills.scripts.changes import Change
 
-_TELLING: Final = ("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+telling = attrgetter("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+"""Returns of what `lstat` says what tells whether a path changed."""
 _Opens = Callable[[str, int, os.stat_result], AbstractContextManager[int | None]]
 
 
@@ -73,7 +74,8 @@ def changes_since(
                 found.remove(path, before[path])
         with closing(Folders(folder)) as folders, closing(Folders(original)) as originals:
             for path, status in now.items():
-                if _is_touched(was := before.get(path), status):
+                was = before.get(path)
+                if is_touched(was and telling(was), status):
                     _compare(found, path, was, status, folders, originals)
     except OSError as error:
         raise not_compared(original, error) from error
@@ -129,13 +131,11 @@ def _opened_after(path: str, folder: int, status: os.stat_result) -> Iterator[in
         yield None if is_deepest else descriptor
 
 
-def _is_touched(before: os.stat_result | None, now: os.stat_result) -> bool:
-    """Return whether it may be another thing; a folder or FIFO is what its mode says."""
-    if before is None or before.st_mode != now.st_mode:
+def is_touched(before: tuple[int, ...] | None, now: os.stat_result) -> bool:
+    """Return whether it may be another thing, by what tells; a folder or FIFO is what its mode says."""
+    if before is None or before[0] != now.st_mode:
         return True
-    if not (stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode)):
-        return False
-    return any(getattr(before, name) != getattr(now, name) for name in _TELLING)
+    return (stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode)) and before != telling(now)
 
 
 def _compare(
