@@ -12,8 +12,8 @@ from skills_agent.skills.text import count
 
 EXAMPLES: Final = options.examples(
     'ask "How many rows has orders.csv?"',
-    'ask "/csv-report total amount by region in orders.csv" --yes run',
-    'ask "Summarise the log" --skills-dir ~/my-skills --model openai:gpt-5-mini',
+    'ask "/csv-report orders.csv" --yes run',
+    'ask "Hello?" --model openai:gpt-5-mini',
     'ask -c "And the least?"',
     "ask - --json < question.txt",
 )

@@ -32,11 +32,13 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     "chat": _command(
         "chat", "Talk with the agent until /quit or Ctrl-D; on a terminal also without a command."
     ),
-    "threads": _command("threads", "See earlier conversations, go on from a step of one, remove old ones."),
+    "threads": _command(
+        "threads", "See earlier conversations and their records, go on from a step, remove old ones."
+    ),
     "trust": _command("trust", "Vouch for what came with a project, as it is now."),
     "skills": _command("skills", "List, search, check, begin and install skills."),
     "model": _command("model", "Show which models there are; try one, and keep it."),
-    "doctor": _command("doctor", "Show what works here and what does not, all settings, and what is kept."),
+    "doctor": _command("doctor", "Show what is wrong here, what a skill lacks, and what is kept."),
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:  # `skills-agent resume -h` needs no LangGraph
 EXAMPLES: Final = options.examples(
     "resume t-1f2e3d4c --approve",
     "resume t-1f2e3d4c --approve --always skill",
-    'resume t-1f2e3d4c --approve --always "run_script(scripts/*.py)"',
-    'resume t-1f2e3d4c --reject --message "Use the other file"',
-    'resume t-1f2e3d4c --message "The second one"',
-    "resume t-1f2e3d4c --decisions decisions.json",
+    'resume t-1 --approve --always "run_script(scripts/*.py)"',
+    'resume t-1 --reject --message "The other file"',
+    'resume t-1f2e3d4c --message "The second"',
+    "resume t-1f2e3d4c --decisions answers.json",
 )
 
 

@@ -42,9 +42,9 @@ _LINE: Final = 200
     "eval",
     epilog=options.examples(
         "eval",
-        "eval skills/my-skill --model openai:gpt-5-mini --repeat 3 --without",
+        "eval skills/my-skill --repeat 3 --without",
         "eval --baseline last --html report.html",
-        "eval --fail-under passed=0.9 --fail-under f1=0.8",
+        "eval --fail-under passed=0.9",
         "eval --resume",
         "eval --triggers csv-report",
     ),

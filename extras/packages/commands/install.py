@@ -40,9 +40,9 @@ from skills_agent.skills.text import count
 
 @click.command(
     epilog=options.examples(
-        "skills install ./shared-skills --skill csv-report",
+        "skills install ./skills --skill csv-report",
         "skills install acme/skills@v1.2 --to user",
-        "skills install https://example.org/csv-report.zip --dry-run",
+        "skills install https://example.org/a.zip",
         "skills install --locked --yes",
         "skills install --locked --check",
     )

@@ -19,7 +19,7 @@ from skills_agent.skills.text import count
 @click.command(
     epilog=options.examples(
         "publish pack my-skills/csv-report",
-        "publish pack my-skills/csv-report --sign --key ~/.ssh/id_release",
+        "publish pack my-skills/csv-report --sign",
     )
 )
 @click.argument(

@@ -35,7 +35,7 @@ from skills_agent.skills.text import count
     + options.examples(
         "skills update --check",
         "skills update csv-report --yes",
-        "skills update csv-report --rollback --version 4f1d",
+        "skills update csv-report --rollback",
     )
 )
 @click.argument("names", metavar="NAME...", nargs=-1)

@@ -23,7 +23,7 @@ STATE: Final = ".langgraph_api"
 
 @click.command(
     context_settings={"ignore_unknown_options": True},
-    epilog=options.examples("dev", "dev --workspace ~/project --port 2025 --no-browser"),
+    epilog=options.examples("dev", "dev --port 2025 --no-browser"),
 )
 @options.workspace
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
