@@ -32,9 +32,7 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     "chat": _command(
         "chat", "Talk with the agent until /quit or Ctrl-D; on a terminal also without a command."
     ),
-    "threads": _command(
-        "threads", "See earlier conversations and their records, go on from a step, remove old ones."
-    ),
+    "threads": _command("threads", "See earlier conversations and their records, or go on from a step."),
     "trust": _command("trust", "Vouch for what came with a project, as it is now."),
     "skills": _command("skills", "List, search, check, begin and install skills."),
     "model": _command("model", "Show which models there are; try one, and keep it."),

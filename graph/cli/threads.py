@@ -27,7 +27,7 @@ _RECORD = Command(
 
 @click.group(cls=LazyGroup, path="threads", late={"record": _RECORD})
 def threads() -> None:
-    """See earlier conversations and their records, go on from a step, remove old ones."""
+    """See earlier conversations and their records, or go on from a step."""
 
 
 @threads.command("list", epilog=options.examples("threads list --json"))
