@@ -28,10 +28,9 @@ start()
 
 def begin(cli: CommandLine, module: str, *args: str, **more: Any) -> tuple[int, str]:
     command = [sys.executable, "-c", PROGRAM, module, *args]
-    taken = {
-        "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    }  # in the background it is not
-    more = {"cwd": cli.workspace, "env": cli.environment({}), "capture_output": True} | taken | more
+    # Who runs the tests in the background has it ignored.
+    more = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **more}
+    more |= {"cwd": cli.workspace, "env": cli.environment({}), "capture_output": True}
     done = subprocess.run(command, text=True, check=False, **more)
     return done.returncode, done.stderr
 
