@@ -165,7 +165,7 @@ def test_wrong_usage_is_one_sentence(evals: CommandLine, args: tuple[str, ...], 
 def test_a_model_without_a_key_is_one_sentence_before_any_case(evals: CommandLine) -> None:
     done = run(evals, "--model", "openai:gpt-5-mini")
     assert done.code == 1
-    assert "needs a key: set OPENAI_API_KEY" in done.err
+    assert "export OPENAI_API_KEY" in done.err
     assert not heads(evals)
 
 

@@ -27,6 +27,7 @@ def keys(server: OpenAIServer) -> dict[str, str]:
     return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
 
 
+@pytest.mark.slow  # needs langchain-google-genai
 def test_it_shows_what_would_answer_and_why_and_which_keys_are_there(cli: CommandLine) -> None:
     every = cli.run("model", GEMINI_API_KEY="x", GROQ_API_KEY="y").out.splitlines()
     shown = [line for line in every if "localhost" not in line]  # What runs on this machine is no concern.

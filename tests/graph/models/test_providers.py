@@ -85,6 +85,7 @@ def test_a_missing_key_is_named(name: str) -> None:
     assert caught.value.code == "model-not-set-up"
 
 
+@pytest.mark.slow  # needs langchain-anthropic
 def test_a_key_among_the_parameters_is_enough() -> None:
     given = {"api_key": "sk-1"}
     assert resolve_model("anthropic:claude-sonnet-4-5", environment={}, parameters=given)
