@@ -114,7 +114,10 @@ def check(copy: Path, bins: Path, part: str, commands: list[str]) -> str:
 
 def take_away(part: str) -> str:
     """Take a part away from a copy; return what the tests of the rest print."""
-    code = f"import skills_agent.{part} as it; print(*it.EXTRA.commands, sep='\\n')"
+    # A group that another part brings, too, stays.
+    own = "[each for each in it.EXTRA.commands if sum(each in part.commands for part in extras()) == 1]"
+    imported = f"import skills_agent.{part} as it; from skills_agent.graph.hooks import extras"
+    code = f"{imported}; print(*{own}, sep='\\n')"
     commands = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
     place = Path(tempfile.mkdtemp(prefix=f"without-{part}-"))
     try:

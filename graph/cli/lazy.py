@@ -14,7 +14,7 @@ _OF_PARTS: Final[Mapping[str, str]] = {
     "eval": "evals",
     "dev": "server",
     "undo": "sandbox",
-    "publish": "packages or mcp",
+    **dict.fromkeys(("publish", "publish pack", "publish serve"), "packages or mcp"),
     **dict.fromkeys(("skills install", "skills update", "skills remove"), "packages"),
 }
 """Which part brings a command: said where the part is not installed."""
