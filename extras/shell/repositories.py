@@ -32,17 +32,17 @@ def repository_at(folder: Path, top: Path) -> Repository:
     found = Repository(folder, git, git)
     if git.is_symlink() or not git.is_file():
         return found
-    named = folder / _text(git).removeprefix("gitdir:").strip()
-    git_dir = Path(os.path.normpath(named))
+    kind, _, named = _text(git).partition(":")
+    git_dir = Path(os.path.normpath(folder / named.strip()))
     above = next((each for each in git_dir.parents if each.name == GIT), None)
-    if above is None or not above.is_relative_to(top) or git_dir != _real(git_dir):
+    if kind != "gitdir" or above is None or not above.is_relative_to(top) or git_dir != _real(git_dir):
         return found
-    kind = git_dir.relative_to(above).parts[0]
-    if kind == "modules" and folder.is_relative_to(above.parent):
-        back = _WORKTREE.search(_text(git_dir / "config"))
-        is_known = back is not None and _real(git_dir / back[1]) == folder
+    place = git_dir.relative_to(above).parts[0]
+    if place == "modules" and folder.is_relative_to(above.parent):
+        back = _WORKTREE.findall(_text(git_dir / "config") + _text(git_dir / "config.worktree"))
+        is_known = [_real(git_dir / each) for each in back] == [folder]
         return Repository(folder, git_dir, git_dir) if is_known else found
-    if kind == "worktrees" and git_dir.parent.parent == above:
+    if place == "worktrees" and git_dir.parent.parent == above:
         points_back = _real(git_dir / _text(git_dir / "gitdir").strip()) == git
         is_common = _real(git_dir / _text(git_dir / "commondir").strip()) == above
         return Repository(folder, git_dir, above) if points_back and is_common else found
