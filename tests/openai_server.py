@@ -6,6 +6,7 @@ A test queues what the server answers, one entry a request, and reads back what 
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -94,6 +95,13 @@ class OpenAIServer:
     """Whether a connection serves more than one request, as those of real servers do."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print what went wrong, but for a client that left: a command that was stopped does."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def served(
     handler: type[BaseHTTPRequestHandler], made: Callable[[str], State], port: int = 0
@@ -102,7 +110,7 @@ def served(
 
     A handler finds the state as `self.server.state`.
     """
-    with ThreadingHTTPServer(("127.0.0.1", port), handler) as http:
+    with _Server(("127.0.0.1", port), handler) as http:
         state = made(f"http://127.0.0.1:{http.server_address[1]}")
         http.state = state  # type: ignore[attr-defined]
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
