@@ -6,12 +6,14 @@ new line. prompt_toolkit is imported here alone, for a terminal.
 
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app_or_none
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.history import DummyHistory, FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
@@ -50,9 +52,14 @@ class TextPrompt:
         """
         plain = {word: line_of(about, 60) for word, about in (words or {}).items() if shown(word) == word}
         completer = WordCompleter(sorted(plain), meta_dict=plain, pattern=re.compile(r"^\S+"))
-        return self._session.prompt(
-            before, default=begun, completer=completer, complete_while_typing=bool(plain)
-        )
+        with _left_on_sigterm() as leave_if_received:
+            return self._session.prompt(
+                before,
+                default=begun,
+                completer=completer,
+                complete_while_typing=bool(plain),
+                pre_run=leave_if_received,
+            )
 
     @property
     def dropped(self) -> str:
@@ -66,6 +73,35 @@ class _TypedLines(FileHistory):
         if not string.startswith(" ") and len(string) <= MAX_CHARACTERS:
             with suppress(OSError):
                 super().store_string(string)
+
+
+@contextmanager
+def _left_on_sigterm() -> Iterator[Callable[[], None]]:
+    """Let SIGTERM end the prompt as Ctrl-D does; who waits for the signal gets it when nothing is drawn.
+
+    What a handler raises comes out of any line: out of a half drawn one, or a destructor, which loses it.
+    Yields what the prompt calls when it begins, for a signal that came before.
+    """
+    is_received = False
+
+    def leave_if_received() -> None:
+        app = get_app_or_none()
+        if is_received and app and app.future and not app.future.done():
+            app.exit(exception=EOFError)
+
+    def receive(*_: object) -> None:
+        nonlocal is_received
+        is_received = True
+        if (app := get_app_or_none()) and app.loop:
+            app.loop.call_soon_threadsafe(leave_if_received)
+
+    before = signal.signal(signal.SIGTERM, receive)
+    try:
+        yield leave_if_received
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if is_received:
+            signal.raise_signal(signal.SIGTERM)
 
 
 def _keys() -> KeyBindings:
