@@ -17,7 +17,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check types lint format figures docs docs-site pictures test test-all cover crash soak without walls newest example wheel image container clean
+.PHONY: help demo check types lint format figures docs docs-site pictures test test-all cover crash soak without walls newest wheel image container clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -36,7 +36,6 @@ help:
 	@echo "make without   take each part of extras/ away from a copy, and see that the rest works; X=evals: that one"
 	@echo "make walls     the same, with every quick test (long)"
 	@echo "make newest    run the core of the tests against the newest LangGraph"
-	@echo "make example   make examples/skills-repo anew of the bundled skills, signed by a key that is thrown away"
 	@echo "make wheel     build the wheel into dist/, and try it in a clean environment"
 	@echo "make image     install as the generated Dockerfile does, and load the graph"
 	@echo "make container run the hostile scripts in a default Docker container"
@@ -118,12 +117,6 @@ walls: $(VENV)/.test
 
 newest: $(VENV)/.dev
 	sh .ci/newest
-
-example: export PATH := $(CURDIR)/$(BIN):$(PATH)
-example: $(VENV)/.product
-	rm -rf examples/skills-repo/archives
-	cd examples/skills-repo && skills-agent skills install ../../skills/bundled --all --yes --to skills
-	python examples/skills-repo/publish.py --throw-away-key
 
 wheel: $(VENV)/.dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/wheel

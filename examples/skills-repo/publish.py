@@ -10,7 +10,6 @@ import argparse
 import json
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,7 @@ def main() -> None:
     """Publish the skills beside this file."""
     arguments = argparse.ArgumentParser(description="Pack, sign and list the skills in skills/.")
     arguments.add_argument("--key", type=Path, help="sign by this private key of SSH")
-    arguments.add_argument(
-        "--throw-away-key", action="store_true", help="sign by a key that nobody has afterwards, for examples"
-    )
-    given = arguments.parse_args()
-    if given.throw_away_key:
-        with tempfile.TemporaryDirectory() as place:
-            publish(_new_key(Path(place, "key")))
-    else:
-        publish(given.key)
+    publish(arguments.parse_args().key)
 
 
 def publish(key: Path | None) -> None:
@@ -39,6 +30,7 @@ def publish(key: Path | None) -> None:
     if key:
         folders = (f"skills/{each.parent.name}" for each in sorted(HERE.glob("skills/*/SKILL.md")))
         _call("publish", "pack", "--sign", "--json", "--key", str(key), *folders)
+        _allow(key)
     found = _call("skills", "install", "./skills", "--all", "--dry-run", "--json")
     if found["passed_over"]:
         raise SystemExit("\n".join(found["passed_over"]))
@@ -77,12 +69,13 @@ def _marketplace(skills: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": "skills-repo", "owner": {"name": SIGNER}, "plugins": [plugin]}
 
 
-def _new_key(file: Path) -> Path:
-    """Make a key, and allow what it signs."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)], check=True)
-    public = file.with_name(f"{file.name}.pub").read_text()
-    Path(HERE, "allowed_signers").write_text(f'{SIGNER} namespaces="agent-skills" {public.strip()}\n')
-    return file
+def _allow(key: Path) -> None:
+    """Say to whoever installs by which key the skills are signed."""
+    kind, public, *_ = key.with_name(f"{key.name}.pub").read_text().split()
+    line, file = f'{SIGNER} namespaces="agent-skills" {kind} {public}\n', Path(HERE, "allowed_signers")
+    before = file.read_text() if file.exists() else ""
+    if line not in before:
+        file.write_text(before + line)
 
 
 def _call(*words: str) -> Any:

@@ -1,9 +1,8 @@
-"""examples/skills-repo: what is committed is what the bundled skills make, and others install from it.
+"""examples/skills-repo, with the bundled skills in it: they are published, checked, and installed from it.
 
 Over a real HTTPS server and a real git server, with the commands that its README and docs/packages.md show.
 """
 
-import hashlib
 import json
 import os
 import shlex
@@ -17,11 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extras.packages.tests.signers import KEYGEN, make_key
-from skills_agent.packages.lock import read_lock
-from skills_agent.packages.manifest import read_manifest, statement
-from skills_agent.packages.packing import pack
-from skills_agent.packages.signatures import Signatures
+from extras.packages.tests.signers import make_key
 from tests.graph.cli.command_line import CommandLine
 from tests.machine import needs_bwrap
 from tests.raw_servers import certify
@@ -32,11 +27,8 @@ EXAMPLE = PROJECT / "examples" / "skills-repo"
 BUNDLED = PROJECT / "skills" / "bundled"
 WORKFLOW = ".github/workflows/skills.yml"
 SIGNER = "publisher@example.org"
-STALE = "is not what skills/bundled makes: run `make example`, and commit what it writes"
 
-
-def index(path: str, folder: Path = EXAMPLE) -> Any:
-    return json.loads((folder / path).read_text())
+pytestmark = pytest.mark.slow
 
 
 class Publisher:
@@ -45,17 +37,16 @@ class Publisher:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.key = make_key(place / "keys" / "publisher")
-        # Where it is beside the bundled skills, as its lock has them.
         self.folder = place / "project" / "examples" / "skills-repo"
-        shutil.copytree(EXAMPLE, self.folder, ignore=shutil.ignore_patterns("*.skill"))
+        shutil.copytree(EXAMPLE, self.folder)
         shutil.copytree(BUNDLED, place / "project" / "skills" / "bundled")
-        for manifest in self.folder.glob("skills/*/.skill-manifest.json"):
-            manifest.unlink()
+        done = self.run("skills-agent skills install ../../skills/bundled --all --yes --to skills")
+        assert done.returncode == 0, done.stderr
 
     @property
     def signers(self) -> str:
         """What an installer trusts."""
-        return f"{SIGNER} {self.key.with_name('publisher.pub').read_text()}"
+        return (self.folder / "allowed_signers").read_text()
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a line of a shell in the folder, with the commands of this environment."""
@@ -69,6 +60,9 @@ class Publisher:
         """Sign, pack, and write the indexes."""
         done = self.run(shlex.join(["python", "publish.py", "--key", str(self.key), *options]))
         assert done.returncode == 0, done.stderr
+
+    def read_index(self, path: str) -> Any:
+        return json.loads((self.folder / path).read_text())
 
     def write_version(self, version: str) -> None:
         """Change a skill: its version, and a line of its text."""
@@ -100,33 +94,6 @@ def ca(tmp_path: Path) -> dict[str, str]:
     return {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
 
 
-def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> None:
-    lock = read_lock(EXAMPLE / "skills")
-    signatures = Signatures(EXAMPLE, tmp_path, KEYGEN)
-    well_known = {each["name"]: each for each in index(".well-known/agent-skills/index.json")["skills"]}
-    [plugin] = index(".claude-plugin/marketplace.json")["plugins"]
-    names = sorted(each.name for each in BUNDLED.iterdir() if (each / "SKILL.md").exists())
-
-    assert sorted(lock) == sorted(well_known) == names, STALE
-    assert plugin["skills"] == [f"./skills/{name}" for name in names], STALE
-    assert sorted(each.parent.name for each in EXAMPLE.glob("skills/*/SKILL.md")) == names, STALE
-    for name in names:
-        copy = EXAMPLE / "skills" / name
-        bundled = pack(BUNDLED / name, tmp_path / f"bundled-{name}.skill")
-        packed = pack(copy, tmp_path / f"{name}.skill")
-        assert packed.digest == bundled.digest == lock[name].digest, STALE
-        sha256 = hashlib.sha256((tmp_path / f"{name}.skill").read_bytes()).hexdigest()
-        assert well_known[name]["digest"] == f"sha256:{sha256}", STALE
-        manifest = read_manifest(copy)
-        assert manifest is not None
-        assert signatures.check(statement(name, packed.digest), manifest.signature).state == "good", STALE
-
-
-def test_no_private_key_is_committed() -> None:
-    for file in EXAMPLE.rglob("*"):
-        assert not file.is_file() or b"PRIVATE KEY" not in file.read_bytes(), file
-
-
 def allow(cli: CommandLine, signers: str) -> None:
     """Trust these signers, and require a signature."""
     folder = cli.home / ".config/skills-agent"
@@ -136,11 +103,17 @@ def allow(cli: CommandLine, signers: str) -> None:
     (folder / "config.toml").write_text("packages_require_signature = true\n")
 
 
-def test_the_committed_folder_is_installed_by_its_signature(cli: CommandLine) -> None:
-    install = ("skills", "install", str(EXAMPLE), "--skill", "decision-record", "--yes")
+def test_a_clone_is_installed_from_by_its_signature(cli: CommandLine, publisher: Publisher) -> None:
+    publisher.publish()
+    names = [each.parent.name for each in sorted(BUNDLED.glob("*/SKILL.md"))]
+    [plugin] = publisher.read_index(".claude-plugin/marketplace.json")["plugins"]
+    assert plugin["skills"] == [f"./skills/{name}" for name in names]
+    found = publisher.read_index(".well-known/agent-skills/index.json")["skills"]
+    assert [each["name"] for each in found] == names
+    install = ("skills", "install", str(publisher.folder), "--skill", "decision-record", "--yes")
     allow(cli, "")
     assert cli.run(*install).code == 1  # nobody vouches for that key here
-    allow(cli, (EXAMPLE / "allowed_signers").read_text())
+    allow(cli, publisher.signers)
     done = cli.run(*install)
     assert done.code == 0, done.err
     assert f"signed by {SIGNER}" in done.out
@@ -148,7 +121,6 @@ def test_the_committed_folder_is_installed_by_its_signature(cli: CommandLine) ->
     assert cli.run("skills", "update", "--check").code == 0
 
 
-@pytest.mark.slow
 def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
     cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str]
 ) -> None:
@@ -179,7 +151,6 @@ def steps() -> list[str]:
 
 
 @needs_bwrap
-@pytest.mark.slow
 def test_the_workflow_passes_and_finds_what_is_not_published(publisher: Publisher) -> None:
     publisher.publish()
     assert len(steps()) == 5
