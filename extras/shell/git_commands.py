@@ -49,6 +49,8 @@ _LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
     "rebase": ("--exec", "-x"),
 }
 """Options that run a program, or make what git obeys; git takes the beginning of a long one, too."""
+_INTO_SUBMODULES: Final = "--recurse-submodules"
+"""With it, git works in other repositories, too: each may be somebody else's, and is not looked at."""
 _QUOTING: Final = str.maketrans("", "", "\"'\\")
 _OF_CONFIG: Final = frozenset({"--add", "--bool", "--local", "--replace-all", "--unset", "--unset-all"})
 _INERT: Final = re.compile(
@@ -71,6 +73,7 @@ _OFF: Final[Mapping[str, str]] = {
     "core.askPass": "", "core.attributesFile": os.devnull, "core.fsmonitor": "false",
     "core.hooksPath": os.devnull, "core.pager": "cat", "core.sshCommand": "ssh", "credential.helper": "",
     "commit.gpgSign": "false", "push.gpgSign": "false", "tag.gpgSign": "false", "gc.auto": "0",
+    "gc.worktreePruneExpire": "never", "fetch.recurseSubmodules": "false",
     "maintenance.auto": "false", "safe.bareRepository": "explicit", "submodule.recurse": "false",
 }  # fmt: skip
 GIT_ENVIRONMENT: Final[Mapping[str, str]] = {
@@ -123,7 +126,8 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
         if line is None or len(line) > 1 or not is_plain(each):
             raise _beside(git.name)
         (repository, *_) = filter(None, repositories)
-        for fault in (*_odd(git), *_programs_of(repository.common)):
+        faults = (*_odd(git), *_moved(git, start / each.folders[0]), *_programs_of(repository.common))
+        for fault in faults:
             raise ScriptError(
                 f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
                 f"here is {fault}. Leave that out, or ask the user to run the command."
@@ -212,12 +216,19 @@ def _odd(git: GitCommand) -> Iterator[str]:
     yield from (
         f"-c {setting}" for setting in git.settings if not _INERT.fullmatch(setting.partition("=")[0])
     )
-    for option in _LEFT_OUT.get(git.name, ()):
+    for option in (*_LEFT_OUT.get(git.name, ()), _INTO_SUBMODULES):
         yield from (word for word in git.rest if is_option(word, option))
     if git.name == "config":
         key = next((each for each in git.rest if each[:1] != "-" and each not in {"set", "unset"}), "")
         yield from (each for each in git.rest if each[:1] == "-" and each not in _OF_CONFIG)
         yield from [] if _INERT.fullmatch(key) else [f"the setting {key}"]
+
+
+def _moved(git: GitCommand, folder: Path) -> Iterator[str]:
+    """Yield the repositories that git would move, and write what leads to them: only one is open to it."""
+    if git.name == "mv":
+        for word in [word for word in git.rest if word[:1] != "-"][:-1]:
+            yield from (f"the repository in {word}" for _ in (folder / git.inside / word).rglob(GIT))
 
 
 def _programs_of(repository: Path) -> Iterator[str]:
@@ -235,28 +246,22 @@ def _programs_of(repository: Path) -> Iterator[str]:
         *repository.glob("worktrees/*/config.worktree"),
     )
     lists = (repository / _TODO, *repository.glob(f"worktrees/*/{_TODO}"))
-    for file, runs in (
-        *((each, _RUNS_PROGRAMS) for each in configs),
-        *((each, _RUNS_IN_TODO) for each in lists),
-    ):
-        for found in runs.finditer(
-            file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-        ):
-            yield f"{found[1]} in .git/{file.relative_to(repository)}"
+    for files, runs in ((configs, _RUNS_PROGRAMS), (lists, _RUNS_IN_TODO)):
+        for file in filter(Path.is_file, files):
+            for found in runs.finditer(file.read_text(encoding="utf-8", errors="replace")):
+                yield f"{found[1]} in .git/{file.relative_to(repository)}"
 
 
 def _arguments(git: GitCommand, start: Path) -> tuple[str, ...]:
     settings = (*git.settings, *(f"{key}={value}" for key, value in _OFF.items()))
-    places = [] if git.name == "init" else ["--git-dir", "--work-tree"]
-    inside = os.path.realpath(start / git.inside)
-    named = (
-        f"{option}={os.path.relpath(place, inside)}"
-        for option, place in zip(places, (git.repository.git_dir, git.repository.work_tree), strict=False)
-    )
+    work_tree = os.path.relpath(git.repository.work_tree, os.path.realpath(start / git.inside))
+    # A run may see a copy of the work tree elsewhere; the repository is where it is.
+    named = (f"--git-dir={git.repository.git_dir}", f"--work-tree={work_tree}")
     return (
         *("--no-pager", "-C", git.inside or "."),
         *(word for setting in settings for word in ("-c", setting)),
-        *named,
+        *(() if git.name == "init" else named),
         git.name,
+        *(("--no-recurse-submodules",) if git.name in {"fetch", "pull", "push"} else ()),
         *git.rest,
     )

@@ -44,7 +44,7 @@ def repository(tmp_path: Path) -> Path:
         ("git commit -m x 2>&1 >/dev/null", ".git"), ("git -C inner commit -m x", "inner/.git"),
         ("git init new", "new/.git"), ("git init -q -b main .", ".git"), ("git -C sub init", "sub/.git"),
         ("git merge --no-ff main", ".git"), ("git rebase --autosquash main", ".git"),
-        ("cd inner && git add x", "inner/.git"),
+        ("cd inner && git add x", "inner/.git"), ("git mv sub x inner", ".git"),
     ],
 )  # fmt: skip
 def test_one_git_command_is_a_program_of_its_own_and_opens_its_repository(
@@ -108,6 +108,7 @@ def test_beside_another_program_and_a_shell_git_does_not_write(repository: Path,
         "git config set core.editor ./x", "git config remote.o.uploadpack ./x",
         "git config --unset-all alias.x",
         "git config --rename-section user core", "git config --global user.name x",
+        "git fetch --recurse-submodules", "git checkout --recurse x", "git mv inner new", "git mv -k . new",
         "git config core.worktree /", "git config url.ext::x.insteadOf https", "git config user.signingkey x",
     ],
 )  # fmt: skip

@@ -70,6 +70,39 @@ def test_commands_of_git_do_what_they_say(repository: Host) -> None:
     assert git(repository, "remote") == "o\n"
 
 
+AS = "-c user.name=a -c user.email=a@b"
+PLACES = (".", "sub", "tree", "src/m", "src/m/sub", "src/m/tree", "of-m")
+"""The repository, a nested one, submodules and linked worktrees of both; `of-m` lies beside `src/m`."""
+
+
+@pytest.mark.parametrize("level", ["bwrap", "landlock"])
+@pytest.mark.parametrize("way", ["", "link"])
+def test_submodules_nested_repositories_and_linked_worktrees_are_written(
+    repository: Host, level: str, way: str
+) -> None:
+    """What git wrote is where the person's git reads it, also where a run sees a copy of the work tree."""
+    git(repository, "init", "-q", "-b", "main", "src/m")
+    git(repository, "-C", "src/m", "commit", "-q", "--allow-empty", "-m", "first")
+    git(repository, "clone", "-q", "src/m", "../lib")
+    for folder, tree in ((".", "tree"), ("src/m", "tree"), ("src/m", "../../of-m")):
+        git(repository, "-C", folder, "submodule", "--quiet", "add", f"{repository.place}/lib", "sub")
+        git(repository, "-C", folder, "worktree", "add", "-q", tree)
+    (repository.place / "link").symlink_to(".")
+    repository.level, repository.place = level, repository.place / way
+    for place in PLACES:
+        (repository.work / place / "new").write_text("new\n")
+        for line in (f"git -C {place} add new", f"git -C {place} {AS} commit -qm {place}"):
+            result = as_git(repository, line)
+            assert (result["exit_code"], result["notices"]) == (0, []), (line, result)
+        assert git(repository, "log", "--format=%s", "-n1", folder=place) == f"{place}\n"
+        assert git(repository, "status", "--short", "new", folder=place) == ""
+    for folder in (".", "src/m"):
+        as_git(repository, f"git -C {folder} add sub")
+        assert git(repository, "rev-parse", ":sub", folder=folder) == git(
+            repository, "rev-parse", "HEAD", folder=f"{folder}/sub"
+        )
+
+
 def test_a_repository_is_made_and_stays(repository: Host) -> None:
     shutil.rmtree(repository.work / ".git")
     for line, place in (("git init -q", ".git"), ("git init -q deep/new", "deep/new/.git")):
