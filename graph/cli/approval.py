@@ -33,10 +33,8 @@ _KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice (Ctrl-C: la
 _SCOPES: Final = (
     "Do not ask again for this [s]kill, in this [t]hread, or for a pattern, as run_script(scripts/*.py): "
 )
-_WORDS: Final = ("approve", "do", "reject", "edit", "view", "yes", "no")
-_WORDS_OF_UNKNOWN: Final = ("again", "leave", "view", "yes", "no")
-_APPLY_WORDS: Final = ("approve", "reject", "view", "yes", "no")
-"""What may be typed, or the beginning of it; the first that fits counts."""
+_WORD: Final = re.compile(r"\[(\w)\](\w+)")
+"""What the keys say that may be typed."""
 _CHANGED: Final = re.compile(rf"(?m)^ +{INDENT}([-+@]).*$")
 
 
@@ -56,17 +54,17 @@ class Question:
         """It is the agent's own, which a person answers in words."""
         calls = "this call" if len(self.requests) == 1 else f"these {len(self.requests)} calls"
         self._title, self._keys = f"Approval needed for {calls}:", _KEYS
-        self.words: Sequence[str] = _WORDS
         self.does = "run"
         """What an approval does to it."""
         if self.is_for_words:
             self._title, self._keys = "The agent asks:", _KEYS_OF_WORDS
         elif "edit" not in takes and all(UNKNOWN in request for request in self.requests):
             self._title = "A call was cut off in the middle. Run it again, or leave it?"
-            self._keys, self.words = _KEYS_OF_UNKNOWN, _WORDS_OF_UNKNOWN
+            self._keys = _KEYS_OF_UNKNOWN
         elif "edit" not in takes and all(each["args"].keys() == {"changes"} for each in self.requests):
-            self._title, self.does = "Apply what it changed?", "apply"
-            self._keys, self.words = _APPLY_KEYS, _APPLY_WORDS
+            self._title, self._keys, self.does = "Apply what it changed?", _APPLY_KEYS, "apply"
+        self.words = [*map("".join, _WORD.findall(self._keys)), "view", "yes", "no"]
+        """What may be typed, or the beginning of it; the first that fits counts."""
 
     @property
     def keys(self) -> str:
