@@ -90,11 +90,8 @@ def show_thread(
 @options.workspace
 def revoke(thread: str, decision: str, workspace: Path | None) -> None:
     """Take back what you granted with the decision ID of THREAD: you are asked again."""
-    from skills_agent.graph.cli.thread import open_thread
-    from skills_agent.graph.threads.threads import Threads
-
-    with open_thread(thread, must_exist=True, workspace=workspace) as current:
-        Threads(current.agent).revoke(thread, decision)
+    with open_threads(workspace) as opened:
+        opened.revoke(thread, decision)
     echo(f"Revoked {decision} in {thread}.")
 
 
