@@ -31,9 +31,8 @@ class TextPrompt:
 
     def __init__(self, history: Path | None = None) -> None:
         """Keep no history where no file is named: it lies in a folder of this user alone."""
-        os.environ["PROMPT_TOOLKIT_NO_CPR"] = (
-            "1"  # A terminal that does not say where its cursor is is warned about.
-        )
+        # A terminal that does not say where its cursor is is warned about.
+        os.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
         self._session: PromptSession[str] = PromptSession(
             history=_TypedLines(str(history)) if history else DummyHistory(),
             multiline=True,

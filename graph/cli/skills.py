@@ -148,9 +148,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
 
 def _trust_text(settings: Settings, catalog: Catalog, skill: SkillMetadata) -> str:
     """Say whether a skill's source, or its signer, is trusted, and which skills of its name it hides."""
-    hidden = [
-        entry.source for entry in catalog.entries if entry.status == "shadowed" and entry.name == skill.name
-    ]
+    hidden = catalog.hidden_by(skill.name, skill.source)
     shadows = f"; in place of that of {', '.join(hidden)}" if hidden else ""
     signer = signer_of(settings, skill)
     signed = f"; trusted: signed by {signer}" if signer else ""

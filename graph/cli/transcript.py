@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import HumanMessage
-
 from skills_agent.graph.audit.events import call_text, line_of
 from skills_agent.graph.cli.printing import echo, local_time, print_markdown, waiting_text
 from skills_agent.graph.cli.progress import excerpt
@@ -15,6 +13,7 @@ from skills_agent.nodes.prompt import plan_text
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.text import count
 from skills_agent.state.records import Counts, GrantRecord, LoadedSkill
+from skills_agent.state.transcript import last_human
 
 MAX_RESULT_LINES = 15
 _ROLES = {"user": "you", "agent": "agent", "request": "asked for"}
@@ -48,9 +47,8 @@ def fork_text(fork: Fork, command: str) -> str:
 
 def print_end(values: Mapping[str, Any]) -> None:
     """Print with what a conversation ended: the last message of the person, and the answer to it."""
-    said = [str(each.text) for each in values.get("messages") or [] if isinstance(each, HumanMessage)]
-    if said:
-        echo(f"\n> {excerpt(said[-1])}\n", "prose")
+    if said := last_human(values.get("messages") or []):
+        echo(f"\n> {excerpt(str(said.text))}\n", "prose")
         print_markdown((values.get("answer") or "").strip())
 
 
