@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.working import loading
 from skills_agent.skills.text import count
 
 EXAMPLES: Final = options.examples(
@@ -29,7 +30,6 @@ _PATIENCE: Final = 3
 @options.thread
 @options.newest
 @options.agent
-@options.verbose
 @options.as_json
 def ask(
     question: str,
@@ -54,7 +54,8 @@ def ask(
         raise click.UsageError("the question is empty")
     text = " ".join([*(f"/{name}" for name in skills), text])
 
-    from skills_agent.graph.cli.thread import open_thread, run_once, says, unknown_name
+    with loading():
+        from skills_agent.graph.cli.thread import open_thread, run_once, says, unknown_name
 
     with open_thread(thread, newest=newest, quiet=as_json, **chosen) as current:
         current.progress.is_verbose = verbose

@@ -9,6 +9,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import is_terminal, print_error, waiting_text
 from skills_agent.graph.cli.signals import INTERRUPTED, TERMINATED, ending_on_sigterm, exit_code_of, leave
+from skills_agent.graph.cli.working import loading
 from skills_agent.skills.errors import SkillsAgentError
 
 if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
@@ -34,14 +35,14 @@ HISTORY: Final = "chat-history"
 @options.thread
 @options.newest
 @options.agent
-@options.verbose
 def chat(thread: str | None, *, newest: bool, verbose: bool, **chosen: Any) -> None:
     """Talk with the agent until /quit or Ctrl-D. From a pipe, each line is a message.
 
     /SKILL-NAME and a task loads that skill first. /help lists the commands and the keys; they need no model.
     """
-    from skills_agent.graph.cli.thread import open_thread
-    from skills_agent.graph.cli.transcript import print_end
+    with loading():
+        from skills_agent.graph.cli.thread import open_thread
+        from skills_agent.graph.cli.transcript import print_end
 
     with open_thread(thread, newest=newest, **chosen) as current:
         current.progress.is_verbose = verbose

@@ -5,13 +5,11 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from skills_agent.graph.cli.working import loading
 from skills_agent.skills.policy.risk import RISKS, Risk
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -137,12 +135,5 @@ newest = click.option(
 
 
 def agent(command: Decorated) -> Decorated:
-    """Add the options of `open_thread` beside the thread's name, and load what it needs."""
-
-    @wraps(command)
-    def run(*args: Any, **more: Any) -> Any:
-        with loading():
-            import_module("skills_agent.graph.cli.thread")
-        return command(*args, **more)
-
-    return folders(model(yes(run)))  # type: ignore[return-value]
+    """Add the options of a turn beside the thread's name."""
+    return folders(model(yes(verbose(command))))

@@ -110,14 +110,13 @@ class Progress:
     def _print(self, node: str, line: str, before: str = "") -> None:
         """Print a line behind the name of a node; on a terminal it is wrapped between words."""
         self.has_said = True
+        if not self._console.is_terminal:
+            self._console.print(Text(f"{node:<{NODE_COLUMN}} {before}{line}"), soft_wrap=True)
+            return
         row = Table.grid(padding=(0, 1, 0, 0))
         row.add_column(width=NODE_COLUMN, style="bold cyan", no_wrap=True)
-        work = Text.assemble((before, "dim"), Text(line, style="dim" if before else ""))
-        row.add_row(node, work)
-        self._console.print(
-            row if self._console.is_terminal else Text(f"{node:<{NODE_COLUMN}} ") + work,
-            soft_wrap=not self._console.is_terminal,
-        )
+        row.add_row(node, Text(before + line, style="dim" if before else ""))
+        self._console.print(row)
 
     def _room(self) -> int:
         return max(self._console.width - NODE_COLUMN - 4, 20)

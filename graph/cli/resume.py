@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.working import loading
 from skills_agent.graph.hooks import hook
 from skills_agent.graph.threads.errors import ThreadError
 
@@ -52,7 +53,6 @@ EXAMPLES: Final = options.examples(
     help="With an answer about a call that was cut off: to which attempt. Repeatable.",
 )
 @options.agent
-@options.verbose
 @options.as_json
 def resume(
     thread: str | None,
@@ -86,7 +86,8 @@ def resume(
     if attempts and not (answer or decisions):
         raise click.UsageError("--attempt goes with an answer")
 
-    from skills_agent.graph.cli.thread import open_thread, run_once
+    with loading():
+        from skills_agent.graph.cli.thread import open_thread, run_once
     from skills_agent.skills.policy.verdict import AnswerRefusedError
 
     thread = thread or _the_open_one(chosen["workspace"], as_json=as_json)

@@ -2,10 +2,9 @@
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,20 +91,12 @@ class OpenThread:
     """An open thread: invoke the graph in it, and read its state as the last invocation left it."""
 
     def __init__(
-        self,
-        name: str,
-        agent: CompiledAgent,
-        services: Services,
-        options: Mapping[str, Any],
-        *,
-        command: Callable[..., str],
-        quiet: bool,
+        self, name: str, agent: CompiledAgent, services: Services, options: Mapping[str, Any], *, quiet: bool
     ) -> None:
-        """Read the thread. `options` are kept with it; `command` makes a command for the same workspace."""
+        """Read the thread. `options` are kept with it."""
         self.name = name
         self.agent = agent
         self.services = services
-        self.command = command
         self.quiet = quiet
         """With `--json`: no progress is shown, nobody is asked, and one JSON object is printed."""
         self.control = RunControl()
@@ -152,9 +143,13 @@ class OpenThread:
         fault = fault_of(last_ai(self.snapshot.values.get("messages") or []))
         return f"The answer is not whole: it was {fault}." if fault and self.status == "done" else ""
 
+    def command(self, *words: str) -> str:
+        """Return a command for the same workspace, and for the shell the person is in."""
+        return shell_command(*words, workspace=self.services.settings.workspace)
+
     @property
     def resume_command(self) -> str:
-        """Return the command that finishes this thread's turn, for the shell the person is in."""
+        """Return the command that finishes this thread's turn."""
         return self.command("resume", self.name)
 
     @property
@@ -293,9 +288,8 @@ def open_thread(
             services.models.choose(Context())
             _finish_looks(services)
             agent = wire(services).compile(checkpointer=saver, name="skills-agent")
-            command = partial(shell_command, workspace=settings.workspace)
             name = name or f"t-{secrets.token_hex(4)}"
-            thread = OpenThread(name, agent, services, options, command=command, quiet=quiet)
+            thread = OpenThread(name, agent, services, options, quiet=quiet)
             for later in hook("held") if thread.snapshot.values.get("held") else ():
                 later.keep_decided(thread)
             yield thread

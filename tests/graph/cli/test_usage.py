@@ -147,6 +147,7 @@ def test_click_is_known_to_the_command_line_alone() -> None:
                 ["doctor"],
                 ["trust", "--list"],
                 ["threads", "record"],
+                ["ask", " "],
             ],
             SLOW,
         ),
