@@ -15,16 +15,16 @@ from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tool_servers import ServerState
 from skills_agent.graph.user_folders import process_environment
-from skills_agent.mcp.connection import Connection, McpServerError, Start, server_streams
 from skills_agent.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
 from skills_agent.mcp.pins import variables_of
-from skills_agent.mcp.servers import McpServer
-from skills_agent.mcp.source import McpSource
+from skills_agent.mcp.servers import McpServer, McpServerError, Surroundings
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
 if TYPE_CHECKING:
     from skills_agent.graph.tools.tool_table import ToolTable
+    from skills_agent.mcp.connection import Connection
+    from skills_agent.mcp.source import McpSource
     from skills_agent.nodes.cancellation import Cancellation
 
 logger = logging.getLogger(__name__)
@@ -38,16 +38,14 @@ Result = TypeVar("Result")
 class McpServers:
     """Connects servers when a turn needs them, lists their tools where these may be new, and calls them."""
 
-    def __init__(self, servers: Mapping[str, McpServer], start: Start) -> None:
+    def __init__(self, servers: Mapping[str, McpServer], here: Surroundings) -> None:
         """Nothing is started yet. Raises SettingsError where the extra is missing."""
-        if servers:
-            _require_sdk()
         self._servers = servers
         self.join: Callable[[str, Sequence[ToolDefinition]], Sequence[str]] = lambda _, __: ()
         """Gets the tools of a server each time they are listed, and says which of them it does not take."""
         self._lock = Lock()
         self._loop = _LoopThread()
-        self._connections = {name: Connection(name, server, start) for name, server in servers.items()}
+        self._connections = _connections(servers, here) if servers else {}
         weakref.finalize(self, _close, self._loop, [*self._connections.values()])
 
     def connect(self) -> None:
@@ -119,8 +117,12 @@ class McpServers:
             raise McpServerError(server, self._silence(server).partition(": ")[2])
         return self._loop.submit(connection.ask(work))
 
-    def sources(self) -> list[McpSource]:
+    def sources(self) -> "list[McpSource]":
         """Return the sources of servers that are asked for skills, by name; none is asked yet."""
+        if not any(server.skills for server in self._servers.values()):
+            return []
+        from skills_agent.mcp.source import McpSource  # noqa: PLC0415 - it imports the SDK
+
         return [
             McpSource(name, partial(self.ask, name), wait_seconds=server.connect_timeout)
             for name, server in sorted(self._servers.items())
@@ -162,7 +164,7 @@ class McpServers:
         seconds = self._servers[name].connect_timeout
         return f"MCP server {name}: no answer within {seconds:g} seconds; it is still waited for."
 
-    async def _list(self, name: str, connection: Connection) -> None:
+    async def _list(self, name: str, connection: "Connection") -> None:
         try:
             offers = await connection.offers()
         except McpServerError as error:
@@ -181,14 +183,8 @@ def make_servers(settings: Settings) -> McpServers:
     """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
     # `McpSettings` says so: what is set is of its type.
     servers = cast("dict[str, McpServer]", settings.mcp_servers)
-    start = partial(
-        server_streams,
-        environment=process_environment(),
-        workspace=settings.workspace,
-        home=settings.home,
-        vouch=partial(variables_of, settings),
-    )
-    return McpServers(servers, start)
+    vouch = partial(variables_of, settings)
+    return McpServers(servers, Surroundings(process_environment(), settings.workspace, settings.home, vouch))
 
 
 def states_now(settings: Settings) -> list[ServerState]:
@@ -240,18 +236,21 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         runner.get_loop().run_forever()
 
 
-def _close(loop: _LoopThread, connections: Sequence[Connection]) -> None:
+def _close(loop: _LoopThread, connections: "Sequence[Connection]") -> None:
     async def close_all() -> None:
         await asyncio.gather(*(connection.close() for connection in connections))
 
     loop.stop(close_all)
 
 
-def _require_sdk() -> None:
+def _connections(servers: Mapping[str, McpServer], here: Surroundings) -> "dict[str, Connection]":
     try:
         found = version("mcp")
     except PackageNotFoundError:
         found = ""
     if not found.startswith("2."):
-        here = f"mcp {found} is here" if found else "the package mcp is missing"
-        raise SettingsError(f"Setting mcp_servers needs mcp 2 ({here}): pip install 'skills-agent[mcp]'.")
+        what = f"mcp {found} is here" if found else "the package mcp is missing"
+        raise SettingsError(f"Setting mcp_servers needs mcp 2 ({what}): pip install 'skills-agent[mcp]'.")
+    from skills_agent.mcp.connection import Connection  # noqa: PLC0415 - it imports the SDK
+
+    return {name: Connection(name, server, here) for name, server in servers.items()}

@@ -1,29 +1,40 @@
 """The connection to one server: made when it is first wanted, and again where it was lost.
 
 All of it runs in one event loop, that of `McpServers`. The client of the SDK is entered and left in one task,
-because its task groups have to be.
+because its task groups have to be. Imports the SDK (the extra `mcp`), so only functions import this.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import anyio
+from mcp import Client, MCPError
+from mcp.client.extension import advertise
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    Implementation,
+    Tool,
+)
+from pydantic import ValidationError
 
 from skills_agent.mcp.definitions import MAX_SHOWN
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.http import address_streams
-from skills_agent.mcp.servers import McpServer, filled
-from skills_agent.mcp.stdio import Vouch, program_streams
+from skills_agent.mcp.servers import McpServer, McpServerError, Surroundings, filled
+from skills_agent.mcp.stdio import program_streams
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible_line
-
-if TYPE_CHECKING:
-    from mcp import Client
 
 CONNECT_SECONDS: Final = 60.0
 """For one attempt: `npx` may fetch a server first. A turn waits as long as `connect_timeout` says."""
@@ -41,28 +52,16 @@ _USED: Final = ("name", "title", "description", "inputSchema", "annotations")
 _LOST: Final = frozenset({"Connection closed", "Session terminated"})
 """What the SDK says where a connection is of no more use."""
 
-Streams = AbstractAsyncContextManager[tuple[Any, Any]]
-"""Of messages from a server and to it, as MCP's client takes them."""
-Start = Callable[[McpServer, "deque[bytes]"], Streams]
-"""Reaches a server, or starts it; the deque gets the end of what a program says on stderr."""
-
-
-class McpServerError(SkillsAgentError):
-    """A server that cannot be reached, or a call that it did not answer."""
-
-    def __init__(self, server: str, text: str) -> None:
-        """`text` is a sentence without the server's name."""
-        super().__init__(f"MCP server {server}: {text}")
-
 
 class Connection:
     """One server. A lost connection is made anew for the next call; the lost call is not repeated."""
 
-    def __init__(self, name: str, server: McpServer, start: Start) -> None:
+    def __init__(self, name: str, server: McpServer, here: Surroundings) -> None:
         self.name = name
         self._server = server
-        self._start = start
+        self._here = here
         self._said: deque[bytes] = deque(maxlen=1)
+        """The end of what a program says on stderr."""
         self._session: _Session | None = None
         self.was_open = False
         """Whether it was connected once."""
@@ -95,7 +94,7 @@ class Connection:
         is_soon = bool(self.fault) and now - self.started <= RETRY_SECONDS
         return self.attempt is None or (self.attempt.done() and not is_soon)
 
-    async def client(self) -> "Client":
+    async def client(self) -> Client:
         """Return the client of a connection that is open. Raises McpServerError."""
         if self._session is None or self._session.is_over:
             self._said.clear()
@@ -131,7 +130,7 @@ class Connection:
             raise McpServerError(self.name, f"it does not list its tools ({self._cause(error)}).") from error
         return offers[:MAX_OFFERS]
 
-    async def ask(self, work: "Callable[[Client], Coroutine[Any, Any, Any]]") -> Any:
+    async def ask(self, work: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:
         """Do something with the client that changes nothing at the server. Raises McpServerError.
 
         What `work` raises of the project's own errors is raised as it is.
@@ -155,10 +154,6 @@ class Connection:
 
         A call that is cancelled, or is not answered in time, is cancelled at the server.
         """
-        from mcp import MCPError  # noqa: PLC0415 - of the extra `mcp`, as what follows
-        from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST  # noqa: PLC0415
-        from pydantic import ValidationError  # noqa: PLC0415
-
         for is_last in (False, True):
             client = await self.client()
             try:
@@ -206,11 +201,7 @@ class Connection:
         said = one_line(b"".join(self._said).decode(errors="replace"))
         return f"; it said: {visible_line(said[-MAX_CAUSE:])}" if said else ""
 
-    def _new_client(self, ended: asyncio.Event) -> "Client":
-        from mcp import Client  # noqa: PLC0415
-        from mcp.client.extension import advertise  # noqa: PLC0415
-        from mcp_types import Implementation  # noqa: PLC0415
-
+    def _new_client(self, ended: asyncio.Event) -> Client:
         own = Implementation(name="skills-agent", version=version("skills-agent"))
         extensions = [advertise(EXTENSION)] if self._server.skills else []
         return Client(self._watched(ended), client_info=own, cache=None, extensions=extensions)
@@ -218,7 +209,6 @@ class Connection:
     @asynccontextmanager
     async def _watched(self, ended: asyncio.Event) -> AsyncIterator[tuple[Any, Any]]:
         """Yield the streams; set `ended` when the server says no more, and take bad tools out of lists."""
-        import anyio  # noqa: PLC0415
 
         async def pass_on(incoming: Any, to_client: Any) -> None:
             try:
@@ -231,8 +221,14 @@ class Connection:
             finally:
                 ended.set()
 
+        server, environment = self._server, self._here.environment
+        streams = (
+            address_streams(server.url, filled(server.headers, environment))
+            if server.url
+            else program_streams(server, self._here, self._said)
+        )
         async with (
-            self._start(self._server, self._said) as (incoming, outgoing),
+            streams as (incoming, outgoing),
             anyio.create_task_group() as group,
         ):
             to_client, from_server = anyio.create_memory_object_stream[Any](0)
@@ -245,9 +241,6 @@ class Connection:
 
     def _look_at(self, message: Any) -> None:
         """Leave of a list of tools what is a tool in every version of MCP, and of each what is used here."""
-        from mcp_types import Tool  # noqa: PLC0415
-        from pydantic import ValidationError  # noqa: PLC0415
-
         content = getattr(message, "message", None)
         if getattr(content, "method", "") == "notifications/tools/list_changed":
             self.is_stale = True
@@ -272,7 +265,7 @@ class Connection:
 class _Session:
     """One connection while it lasts."""
 
-    def __init__(self, new_client: "Callable[[asyncio.Event], Client]") -> None:
+    def __init__(self, new_client: Callable[[asyncio.Event], Client]) -> None:
         """Connect by a client that sets the event where the server says no more."""
         loop = asyncio.get_running_loop()
         self.leave = asyncio.Event()
@@ -289,7 +282,7 @@ class _Session:
             self._task.cancel()
         await asyncio.wait({self._task})
 
-    async def _hold(self, new_client: "Callable[[asyncio.Event], Client]") -> None:
+    async def _hold(self, new_client: Callable[[asyncio.Event], Client]) -> None:
         try:
             async with asyncio.timeout(CONNECT_SECONDS) as attempt, new_client(self.leave) as client:
                 attempt.reschedule(None)
@@ -306,41 +299,21 @@ class _Session:
                 self.client.exception()  # or asyncio would log that nobody looked
 
 
-def server_streams(
-    server: McpServer,
-    said: "deque[bytes]",
-    *,
-    environment: Mapping[str, str],
-    workspace: Path,
-    home: Path,
-    vouch: Vouch,
-) -> Streams:
-    """Return the streams of a server, at its address or of its program; `vouch` is asked before a start."""
-    if server.url:
-        return address_streams(server.url, filled(server.headers, environment))
-    return program_streams(server, environment, workspace, home, said, vouch)
-
-
-async def _hear_changes(client: "Client") -> None:
+async def _hear_changes(client: Client) -> None:
     """Ask to be told when tools change, which servers of MCP 2026-07-28 do not do unasked.
 
     What they say then is seen with all other messages. A server that does not do it keeps its tools.
     """
-    from mcp import MCPError  # noqa: PLC0415
-    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
-
     with suppress(ListenNotSupportedError, MCPError, SubscriptionLost, TimeoutError):
         async with client.listen(tools_list_changed=True):
             await asyncio.Event().wait()
 
 
-async def _sent(client: "Client", tool: str, arguments: dict[str, Any]) -> Any:
+async def _sent(client: Client, tool: str, arguments: dict[str, Any]) -> Any:
     """Call a tool without the SDK's check of the result by the server's own schema.
 
     A stranger's schema with a stranger's text can take a validator any time, in the loop of all servers.
     """
-    from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult  # noqa: PLC0415
-
     request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
     return await client.session.send_request(request, CallToolResult)
 

@@ -1,8 +1,14 @@
-"""A server at an address: MCP's "streamable HTTP", with answers in bounds."""
+"""A server at an address: MCP's "streamable HTTP", with answers in bounds.
+
+Imports the SDK (the extra `mcp`), so only functions import this.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
 
 MAX_MESSAGE: Final = 24_000_000
 """Bytes of one message, which may be a file of 16 MiB in base64; a server that sends a longer one is left."""
@@ -15,9 +21,6 @@ async def address_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator
 
     Redirects are followed within the address's own origin alone: the headers may hold a key.
     """
-    import httpx2  # noqa: PLC0415 - of the extra `mcp`, as what follows
-    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
-
     plain = {**headers, "Accept-Encoding": "identity"}
     # A call may take as long as `tool_timeout` says, which the SDK's 300 seconds would cut.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
@@ -30,27 +33,24 @@ async def address_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator
 
 async def _bound(response: Any) -> None:
     """Make a response end at MAX_MESSAGE; the SDK itself bounds each event of a stream of events."""
-    import httpx2  # noqa: PLC0415
-
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("a compressed answer, which was not asked for", request=response.request)
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        response.stream = _bounded(response.stream, response.request)
+        response.stream = _Bounded(response.stream, response.request)
 
 
-def _bounded(stream: Any, request: Any) -> Any:
-    import httpx2  # noqa: PLC0415
+class _Bounded(httpx2.AsyncByteStream):  # type: ignore[misc,unused-ignore]
+    def __init__(self, stream: Any, request: Any) -> None:
+        self._stream, self._request = stream, request
 
-    class Bounded(httpx2.AsyncByteStream):  # type: ignore[misc,unused-ignore]
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            room = MAX_MESSAGE
-            async for chunk in stream:
-                room -= len(chunk)
-                if room < 0:
-                    raise httpx2.ReadError(f"an answer of more than {MAX_MESSAGE:,} bytes", request=request)
-                yield chunk
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        room = MAX_MESSAGE
+        async for chunk in self._stream:
+            room -= len(chunk)
+            if room < 0:
+                text = f"an answer of more than {MAX_MESSAGE:,} bytes"
+                raise httpx2.ReadError(text, request=self._request)
+            yield chunk
 
-        async def aclose(self) -> None:
-            await stream.aclose()
-
-    return Bounded()
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -9,8 +9,9 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from mcp import Client
 from mcp_types import (
     CacheableResult,
     PaginatedRequestParams,
@@ -31,9 +32,6 @@ from skills_agent.mcp.entries import (
 )
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.text import one_line
-
-if TYPE_CHECKING:
-    from mcp import Client
 
 MAX_PAGES: Final = 100
 MAX_SKILLS: Final = 2_000
@@ -69,7 +67,7 @@ class GetResult(CacheableResult):
     result_type: Literal["complete"] = "complete"
 
 
-async def list_skills(client: "Client") -> McpList:
+async def list_skills(client: Client) -> McpList:
     """Return the skills that a server lists. Raises SkillError, TimeoutError and what the client raises.
 
     An entry that breaks the specification is a fault in words, and hides none of the others.
@@ -102,7 +100,7 @@ async def list_skills(client: "Client") -> McpList:
     return McpList(entries, tuple(dict.fromkeys(faults))[:MAX_FAULTS], (page.ttl_ms or 0) / 1000)
 
 
-async def get_skill(client: "Client", uri: str) -> McpEntry:
+async def get_skill(client: Client, uri: str) -> McpEntry:
     """Return one skill as it is now. Raises McpEntryError, and as `list_skills` does."""
     _check_declared(client)
     async with asyncio.timeout(LIST_SECONDS):
@@ -116,7 +114,7 @@ async def get_skill(client: "Client", uri: str) -> McpEntry:
     return entry
 
 
-async def read_skill_file(client: "Client", entry: McpEntry) -> bytes:
+async def read_skill_file(client: Client, entry: McpEntry) -> bytes:
     """Return a SKILL.md that is what its entry says. Raises McpEntryError, and as `list_skills` does."""
     async with asyncio.timeout(FETCH_SECONDS):
         raw = await _read(client, entry.skill_file)
@@ -124,7 +122,7 @@ async def read_skill_file(client: "Client", entry: McpEntry) -> bytes:
     return raw
 
 
-async def read_files(client: "Client", files: Mapping[str, McpFile]) -> dict[str, bytes]:
+async def read_files(client: Client, files: Mapping[str, McpFile]) -> dict[str, bytes]:
     """Return files by their path, each what its entry says. Raises as `read_skill_file` does."""
     read = {}
     async with asyncio.timeout(FETCH_SECONDS):
@@ -134,7 +132,7 @@ async def read_files(client: "Client", files: Mapping[str, McpFile]) -> dict[str
     return read
 
 
-async def _read(client: "Client", file: McpFile) -> bytes:
+async def _read(client: Client, file: McpFile) -> bytes:
     result = await client.read_resource(file.uri, cache_mode="bypass")
     shown = one_line(file.uri, 200)
     if len(result.contents) != 1 or result.contents[0].uri != file.uri:
@@ -148,7 +146,7 @@ async def _read(client: "Client", file: McpFile) -> bytes:
         raise McpEntryError(shown, "what came is neither text nor base64") from error
 
 
-def _check_declared(client: "Client") -> None:
+def _check_declared(client: Client) -> None:
     capabilities = client.server_capabilities
     if EXTENSION not in (capabilities.extensions or {}):
         old = "" if client.protocol_version >= VERSION else f": it speaks MCP {client.protocol_version}"

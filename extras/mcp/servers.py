@@ -4,14 +4,15 @@ Imports no MCP SDK: every command reads the settings.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from skills_agent.graph.setting_values import ExtraSettings
+from skills_agent.skills.errors import SkillsAgentError
 
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,32}\Z")]
 """It is part of the names of the server's tools, which providers limit to 64 characters."""
@@ -78,6 +79,25 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             for name, value in (self.env | self.headers).items()
             if not _VARIABLE.search(value)
         }
+
+
+class Surroundings(NamedTuple):
+    """What a server is reached from, and its program started in."""
+
+    environment: Mapping[str, str]
+    """Of the agent."""
+    workspace: Path
+    home: Path
+    vouch: Callable[[McpServer], Mapping[str, str]]
+    """Returns more variables for a server's environment, or raises where nobody vouches for its program."""
+
+
+class McpServerError(SkillsAgentError):
+    """A server that cannot be reached, or a call that it did not answer."""
+
+    def __init__(self, server: str, text: str) -> None:
+        """`text` is a sentence without the server's name."""
+        super().__init__(f"MCP server {server}: {text}")
 
 
 class McpSettings(ExtraSettings, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ import base64
 import mimetypes
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from anyio import to_thread
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -35,6 +36,7 @@ _PAGE: Final = 100
 _TTL: Final = 5_000
 """Milliseconds that a list may be kept: skills change while somebody writes them."""
 
+Result = TypeVar("Result")
 Skills = Mapping[str, PublishedSkill]
 """What is published now, by URI."""
 
@@ -58,12 +60,7 @@ def skills_server(publisher: Publisher, version: str) -> Server[Any]:
 
 
 async def _skills(publisher: Publisher) -> Skills:
-    from anyio import to_thread  # noqa: PLC0415 - the SDK brings it
-
-    try:
-        return await to_thread.run_sync(publisher.skills)
-    except OSError as error:  # which names a place of this machine
-        raise MCPError(code=INTERNAL_ERROR, message="The skills cannot be read now.") from error
+    return await _in_thread(publisher.skills, "The skills cannot be read now.")
 
 
 def _list(skills: Skills, params: PaginatedRequestParams) -> ListResult:
@@ -98,18 +95,19 @@ async def _read(publisher: Publisher, context: Any, params: ReadResourceRequestP
     for skill in (await _skills(publisher)).values():
         for path, file in skill.entry.files.items():
             if file.uri == params.uri:
-                content = _content(file.uri, path, await _bytes_of(skill, path))
+                raw = await _in_thread(
+                    partial(skill.read, path), "It cannot be read now: list the skills anew."
+                )
+                content = _content(file.uri, path, raw)
                 return ReadResourceResult(contents=[content], ttl_ms=_TTL, cache_scope="private")
     raise MCPError(code=INVALID_PARAMS, message=f"There is no file {one_line(params.uri, 200)}.")
 
 
-async def _bytes_of(skill: PublishedSkill, path: str) -> bytes:
-    from anyio import to_thread  # noqa: PLC0415 - the SDK brings it
-
+async def _in_thread(read: Callable[[], Result], otherwise: str) -> Result:
     try:
-        return await to_thread.run_sync(skill.read, path)
+        return await to_thread.run_sync(read)
     except OSError as error:  # which names a place of this machine
-        raise MCPError(code=INTERNAL_ERROR, message="It cannot be read now: list the skills anew.") from error
+        raise MCPError(code=INTERNAL_ERROR, message=otherwise) from error
 
 
 def _for_new_clients(

@@ -5,6 +5,8 @@
 The list's frontmatter is all that is known of a skill until it is loaded. Its files are fetched then, and
 held against what was listed: the length and digest of each, and the frontmatter field by field. A server that
 does not answer hides nothing for a day, and keeps nobody waiting twice.
+
+Imports the SDK (the extra `mcp`), so only functions import this.
 """
 
 import errno
@@ -14,11 +16,13 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from itertools import starmap
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import yaml
+from mcp import Client
 
 from skills_agent.mcp.entries import McpEntry, McpEntryError
+from skills_agent.mcp.requests import McpList, get_skill, list_skills, read_files, read_skill_file
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import MCP_LABEL, Diagnostic
@@ -28,13 +32,8 @@ from skills_agent.skills.sources.walk import OWN_FOLDERS, SKILL_FILE
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import visible_line
 
-if TYPE_CHECKING:
-    from mcp import Client
-
-    from skills_agent.mcp.requests import McpList
-
 Result = TypeVar("Result")
-Work = Callable[["Client"], Coroutine[Any, Any, Result]]
+Work = Callable[[Client], Coroutine[Any, Any, Result]]
 Ask = Callable[[Work[Any]], "Future[Any]"]
 """Does something with the client of a server; raises SkillsAgentError, or its future does."""
 
@@ -97,8 +96,6 @@ class McpSource(Source):
         return self._skill_file(self._listed(path))[:limit]
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
-        from skills_agent.mcp.requests import read_files  # noqa: PLC0415 - it imports the SDK
-
         entry = self._listed(path)
         yield SkillFile(SKILL_FILE, self._skill_file(entry))
         own = {relative: file for relative, file in entry.files.items() if _is_own(entry, relative)}
@@ -117,8 +114,6 @@ class McpSource(Source):
         return listed
 
     def _skill_file(self, entry: McpEntry) -> bytes:
-        from skills_agent.mcp.requests import read_skill_file  # noqa: PLC0415 - it imports the SDK
-
         stamp = _stamp_of(entry)
         if (known := self._read.get(stamp)) is not None:
             return known
@@ -141,8 +136,6 @@ class McpSource(Source):
 
     def _why_other(self, entry: McpEntry, error: McpEntryError) -> str:
         """Say why a skill is refused; the server is asked whether it has changed it, and for its list."""
-        from skills_agent.mcp.requests import get_skill  # noqa: PLC0415 - it imports the SDK
-
         self._due = 0.0
         try:
             asked = self._ask(lambda client: get_skill(client, entry.uri))
@@ -154,8 +147,6 @@ class McpSource(Source):
         return f"{self._name} sends something else than it lists ({_phrase(error)})"
 
     def _ask_for_list(self, now: float) -> Scan:
-        from skills_agent.mcp.requests import list_skills  # noqa: PLC0415 - it imports the SDK
-
         try:
             pending = self._pending = self._pending or self._ask(list_skills)
             listed = pending.result(self._patience)
@@ -188,7 +179,7 @@ class McpSource(Source):
         )
         return Scan(before.skills, (*before.diagnostics, report))
 
-    def _arrange(self, listed: "McpList") -> Scan:
+    def _arrange(self, listed: McpList) -> Scan:
         found = tuple(
             SkillEntry(entry.uri, entry.name, _stamp_of(entry), entry.skill_file.size)
             for entry in listed.entries

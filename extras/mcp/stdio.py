@@ -2,19 +2,25 @@
 
 The program runs under the supervisor that runs scripts: it kills what the server started when the agent is
 gone. (The SDK's own transport leaves that to the server, and keeps a line of any length.)
+
+Imports the SDK (the extra `mcp`), so only functions import this.
 """
 
 import asyncio
 import os
 from asyncio.subprocess import SubprocessStreamProtocol
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
+import mcp_types
+from mcp.shared.message import SessionMessage
+
 from skills_agent.mcp.http import MAX_MESSAGE
-from skills_agent.mcp.servers import McpServer, filled
+from skills_agent.mcp.servers import McpServer, Surroundings, filled
 from skills_agent.skills.scripts.programs import find_program, path_outside
 from skills_agent.skills.scripts.supervised import SUPERVISOR
 
@@ -25,27 +31,18 @@ EXIT_SECONDS: Final = 2.0
 KILL_SECONDS: Final = 0.5
 MAX_NOTED: Final = 2_000
 """Bytes of stderr that are kept, to say why a server ended."""
-Vouch = Callable[[McpServer], Mapping[str, str]]
-"""Returns more variables for a server's environment, or raises where nobody vouches for its program."""
 _NO_LIMIT: Final = str(1 << 60)
 
 
 @asynccontextmanager
 async def program_streams(
-    server: McpServer,
-    environment: Mapping[str, str],
-    workspace: Path,
-    home: Path,
-    said: "deque[bytes]",
-    vouch: Vouch,
+    server: McpServer, here: Surroundings, said: deque[bytes]
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server's program; yield the streams of messages from it and to it, as MCP's client takes them.
 
-    `said` gets the end of its stderr. Raises as `vouch`, and OSError and ValueError where it cannot start.
+    `said` gets the end of its stderr. Raises as `here.vouch`, and OSError and ValueError for no start.
     """
-    import anyio  # noqa: PLC0415 - of the extra `mcp`, as what follows
-
-    process, transport, lifeline = await _start(server, environment, workspace, home, vouch)
+    process, transport, lifeline = await _start(server, here)
     to_client, from_server = anyio.create_memory_object_stream[Any](0)
     to_server, from_client = anyio.create_memory_object_stream[Any](0)
     async with anyio.create_task_group() as group:
@@ -65,13 +62,14 @@ async def program_streams(
 
 
 async def _start(
-    server: McpServer, environment: Mapping[str, str], workspace: Path, home: Path, vouch: Vouch
+    server: McpServer, here: Surroundings
 ) -> tuple[asyncio.subprocess.Process, asyncio.SubprocessTransport, int]:
     # In a thread, for they look at files: LangGraph's server refuses that in the thread of any event loop.
-    path = await asyncio.to_thread(path_outside, environment.get("PATH", os.defpath), workspace)
-    more = await asyncio.to_thread(vouch, server)
-    program = await asyncio.to_thread(_program, server.command, path, workspace)
-    folder = await asyncio.to_thread(server.cwd.expanduser) if server.cwd else home
+    environment = here.environment
+    path = await asyncio.to_thread(path_outside, environment.get("PATH", os.defpath), here.workspace)
+    more = await asyncio.to_thread(here.vouch, server)
+    program = await asyncio.to_thread(_program, server.command, path, here.workspace)
+    folder = await asyncio.to_thread(server.cwd.expanduser) if server.cwd else here.home
     own = {name: environment[name] for name in INHERITED if name in environment}
     control, lifeline = os.pipe()
     status = os.open(os.devnull, os.O_WRONLY)  # The end of the streams says enough.
@@ -112,10 +110,6 @@ def _program(command: str, path: str, workspace: Path) -> str:
 
 
 async def _read(process: asyncio.subprocess.Process, to_client: Any) -> None:
-    import anyio  # noqa: PLC0415
-    import mcp_types  # noqa: PLC0415
-    from mcp.shared.message import SessionMessage  # noqa: PLC0415
-
     assert process.stdout  # noqa: S101 - for the type checker
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with to_client:
@@ -143,7 +137,7 @@ async def _write(process: asyncio.subprocess.Process, from_client: Any, to_clien
                 return
 
 
-async def _note(process: asyncio.subprocess.Process, said: "deque[bytes]") -> None:
+async def _note(process: asyncio.subprocess.Process, said: deque[bytes]) -> None:
     assert process.stderr  # noqa: S101 - for the type checker
     while chunk := await process.stderr.read(MAX_NOTED):
         said.append(chunk)

@@ -13,8 +13,8 @@ from langchain_core.tools import BaseTool, ToolException
 from typing_extensions import override
 
 from skills_agent.graph.tools.content import image_content, image_type
-from skills_agent.mcp.connection import McpServerError
 from skills_agent.mcp.definitions import ToolDefinition
+from skills_agent.mcp.servers import McpServerError
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.state.whole_text import whole_text

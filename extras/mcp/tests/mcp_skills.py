@@ -16,9 +16,8 @@ from typing import Any
 import yaml
 
 from skills_agent.mcp.client import McpServers
-from skills_agent.mcp.connection import server_streams
 from skills_agent.mcp.published import Publisher
-from skills_agent.mcp.servers import McpServer
+from skills_agent.mcp.servers import McpServer, Surroundings
 from skills_agent.mcp.source import McpSource
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
@@ -181,8 +180,8 @@ def publishing(**skills: Files) -> Iterator[Skills]:
 @contextmanager
 def source_of(url: str, place: Path, **options: Any) -> Iterator[McpSource]:
     """Yield the source of a server at an address."""
-    start = partial(server_streams, environment={}, workspace=place, home=place, vouch=lambda _: {})
-    servers = McpServers({"far": McpServer(url=url, skills=True)}, start)
+    here = Surroundings({}, place, place, lambda _: {})
+    servers = McpServers({"far": McpServer(url=url, skills=True)}, here)
     try:
         yield McpSource("far", partial(servers.ask, "far"), **{"wait_seconds": 60.0, **options})
     finally:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from hypothesis import strategies as st
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.settings import Settings, SettingsError, shown_settings
 from skills_agent.mcp.client import McpServers
-from skills_agent.mcp.connection import McpServerError, server_streams
 from skills_agent.mcp.definitions import MAX_ALL, MAX_DESCRIPTION, MAX_TOOLS, ToolDefinition, check_tools
-from skills_agent.mcp.servers import McpServer
+from skills_agent.mcp.servers import McpServer, McpServerError, Surroundings
 from skills_agent.skills.scripts.programs import path_outside
 from tests.mcp_servers import command, running_http, start_http
 from tests.waiting import until
@@ -39,10 +37,7 @@ def connected(
 ) -> Iterator[tuple[McpServers, OfferedBy]]:
     """Connect servers; yield them, and the tools that joined."""
     named = {name: msgspec.convert(server, McpServer) for name, server in servers.items()}
-    start = partial(
-        server_streams, environment=environment, workspace=place / "work", home=place, vouch=lambda _: {}
-    )
-    made = McpServers(named, start)
+    made = McpServers(named, Surroundings(environment, place / "work", place, lambda _: {}))
     offered: OfferedBy = {}
 
     def join(name: str, tools: Any) -> list[str]:
@@ -246,13 +241,13 @@ def test_whatever_a_server_sends_is_offered_in_bounds_or_said(schema: dict[str, 
 def test_servers_die_with_an_agent_that_is_killed(tmp_path: Path) -> None:
     files = [tmp_path / "server", tmp_path / "child"]
     program = (
-        "import sys, time, os, msgspec; from functools import partial; from pathlib import Path\n"
-        "from skills_agent.mcp.client import McpServers, server_streams\n"
-        "from skills_agent.mcp.servers import McpServer\n"
+        "import sys, time, os, msgspec; from pathlib import Path\n"
+        "from skills_agent.mcp.client import McpServers\n"
+        "from skills_agent.mcp.servers import McpServer, Surroundings\n"
         "from tests.mcp_servers import command\n"
         "server = msgspec.convert({**command('stubborn', *sys.argv[1:]), 'connect_timeout': 60}, McpServer)\n"
-        "here = {'environment': os.environ, 'workspace': Path.cwd(), 'home': Path.cwd()}\n"
-        "servers = McpServers({'s': server}, partial(server_streams, **here, vouch=lambda _: {}))\n"
+        "here = Surroundings(os.environ, Path.cwd(), Path.cwd(), lambda _: {})\n"
+        "servers = McpServers({'s': server}, here)\n"
         "servers.connect(); print(servers.states(), flush=True); time.sleep(600)\n"
     )
     root = Path(__file__).resolve().parents[3]
