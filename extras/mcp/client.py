@@ -16,8 +16,7 @@ from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tool_servers import ServerState
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
-from skills_agent.mcp.pins import variables_of
-from skills_agent.mcp.servers import McpServer, McpServerError, Surroundings
+from skills_agent.mcp.servers import McpServer, McpServerError
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -38,14 +37,17 @@ Result = TypeVar("Result")
 class McpServers:
     """Connects servers when a turn needs them, lists their tools where these may be new, and calls them."""
 
-    def __init__(self, servers: Mapping[str, McpServer], here: Surroundings) -> None:
-        """Nothing is started yet. Raises SettingsError where the extra is missing."""
-        self._servers = servers
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        """Take the servers of the settings; none is started yet. Raises SettingsError without the extra."""
+        # `McpSettings` says so: what is set is of its type.
+        self._servers = cast("dict[str, McpServer]", settings.mcp_servers)
         self.join: Callable[[str, Sequence[ToolDefinition]], Sequence[str]] = lambda _, __: ()
         """Gets the tools of a server each time they are listed, and says which of them it does not take."""
         self._lock = Lock()
         self._loop = _LoopThread()
-        self._connections = _connections(servers, here) if servers else {}
+        self._connections: dict[str, Connection] = {}
+        for name, server in self._servers.items():
+            self._connections[name] = _connection_class()(name, server, settings, environment)
         weakref.finalize(self, _close, self._loop, [*self._connections.values()])
 
     def connect(self) -> None:
@@ -181,10 +183,7 @@ class McpServers:
 
 def make_servers(settings: Settings) -> McpServers:
     """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
-    # `McpSettings` says so: what is set is of its type.
-    servers = cast("dict[str, McpServer]", settings.mcp_servers)
-    vouch = partial(variables_of, settings)
-    return McpServers(servers, Surroundings(process_environment(), settings.workspace, settings.home, vouch))
+    return McpServers(settings, process_environment())
 
 
 def states_now(settings: Settings) -> list[ServerState]:
@@ -243,7 +242,7 @@ def _close(loop: _LoopThread, connections: "Sequence[Connection]") -> None:
     loop.stop(close_all)
 
 
-def _connections(servers: Mapping[str, McpServer], here: Surroundings) -> "dict[str, Connection]":
+def _connection_class() -> "type[Connection]":
     try:
         found = version("mcp")
     except PackageNotFoundError:
@@ -253,4 +252,4 @@ def _connections(servers: Mapping[str, McpServer], here: Surroundings) -> "dict[
         raise SettingsError(f"Setting mcp_servers needs mcp 2 ({what}): pip install 'skills-agent[mcp]'.")
     from skills_agent.mcp.connection import Connection  # noqa: PLC0415 - it imports the SDK
 
-    return {name: Connection(name, server, here) for name, server in servers.items()}
+    return Connection

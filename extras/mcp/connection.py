@@ -27,10 +27,11 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from skills_agent.graph.settings import Settings
 from skills_agent.mcp.definitions import MAX_SHOWN
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.http import address_streams
-from skills_agent.mcp.servers import McpServer, McpServerError, Surroundings, filled
+from skills_agent.mcp.servers import McpServer, McpServerError, filled
 from skills_agent.mcp.stdio import program_streams
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.text import cut, one_line
@@ -56,10 +57,12 @@ _LOST: Final = frozenset({"Connection closed", "Session terminated"})
 class Connection:
     """One server. A lost connection is made anew for the next call; the lost call is not repeated."""
 
-    def __init__(self, name: str, server: McpServer, here: Surroundings) -> None:
+    def __init__(
+        self, name: str, server: McpServer, settings: Settings, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
         self._server = server
-        self._here = here
+        self._settings, self._environment = settings, environment
         self._said: deque[bytes] = deque(maxlen=1)
         """The end of what a program says on stderr."""
         self._session: _Session | None = None
@@ -221,11 +224,11 @@ class Connection:
             finally:
                 ended.set()
 
-        server, environment = self._server, self._here.environment
+        server, environment = self._server, self._environment
         streams = (
             address_streams(server.url, filled(server.headers, environment))
             if server.url
-            else program_streams(server, self._here, self._said)
+            else program_streams(server, self._settings, environment, self._said)
         )
         async with (
             streams as (incoming, outgoing),

@@ -4,9 +4,9 @@ Imports no MCP SDK: every command reads the settings.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -79,17 +79,6 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             for name, value in (self.env | self.headers).items()
             if not _VARIABLE.search(value)
         }
-
-
-class Surroundings(NamedTuple):
-    """What a server is reached from, and its program started in."""
-
-    environment: Mapping[str, str]
-    """Of the agent."""
-    workspace: Path
-    home: Path
-    vouch: Callable[[McpServer], Mapping[str, str]]
-    """Returns more variables for a server's environment, or raises where nobody vouches for its program."""
 
 
 class McpServerError(SkillsAgentError):

@@ -10,17 +10,20 @@ import asyncio
 import os
 from asyncio.subprocess import SubprocessStreamProtocol
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import mcp_types
 from mcp.shared.message import SessionMessage
 
+from skills_agent.graph.setting_values import ServerSetting
+from skills_agent.graph.settings import Settings
 from skills_agent.mcp.http import MAX_MESSAGE
-from skills_agent.mcp.servers import McpServer, Surroundings, filled
+from skills_agent.mcp.pins import variables_of
+from skills_agent.mcp.servers import McpServer, filled
 from skills_agent.skills.scripts.programs import find_program, path_outside
 from skills_agent.skills.scripts.supervised import SUPERVISOR
 
@@ -36,13 +39,13 @@ _NO_LIMIT: Final = str(1 << 60)
 
 @asynccontextmanager
 async def program_streams(
-    server: McpServer, here: Surroundings, said: deque[bytes]
+    server: McpServer, settings: Settings, environment: Mapping[str, str], said: deque[bytes]
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server's program; yield the streams of messages from it and to it, as MCP's client takes them.
 
-    `said` gets the end of its stderr. Raises as `here.vouch`, and OSError and ValueError for no start.
+    `said` gets the end of its stderr. Raises as `variables_of`, and OSError and ValueError for no start.
     """
-    process, transport, lifeline = await _start(server, here)
+    process, transport, lifeline = await _start(server, settings, environment)
     to_client, from_server = anyio.create_memory_object_stream[Any](0)
     to_server, from_client = anyio.create_memory_object_stream[Any](0)
     async with anyio.create_task_group() as group:
@@ -62,14 +65,15 @@ async def program_streams(
 
 
 async def _start(
-    server: McpServer, here: Surroundings
+    server: McpServer, settings: Settings, environment: Mapping[str, str]
 ) -> tuple[asyncio.subprocess.Process, asyncio.SubprocessTransport, int]:
     # In a thread, for they look at files: LangGraph's server refuses that in the thread of any event loop.
-    environment = here.environment
-    path = await asyncio.to_thread(path_outside, environment.get("PATH", os.defpath), here.workspace)
-    more = await asyncio.to_thread(here.vouch, server)
-    program = await asyncio.to_thread(_program, server.command, path, here.workspace)
-    folder = await asyncio.to_thread(server.cwd.expanduser) if server.cwd else here.home
+    workspace = settings.workspace
+    path = await asyncio.to_thread(path_outside, environment.get("PATH", os.defpath), workspace)
+    setting = cast("ServerSetting", server)  # which is frozen
+    more = await asyncio.to_thread(variables_of, settings, setting)
+    program = await asyncio.to_thread(_program, server.command, path, workspace)
+    folder = await asyncio.to_thread(server.cwd.expanduser) if server.cwd else settings.home
     own = {name: environment[name] for name in INHERITED if name in environment}
     control, lifeline = os.pipe()
     status = os.open(os.devnull, os.O_WRONLY)  # The end of the streams says enough.

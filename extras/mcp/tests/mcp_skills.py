@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
+from skills_agent.graph.settings import Settings
 from skills_agent.mcp.client import McpServers
 from skills_agent.mcp.published import Publisher
-from skills_agent.mcp.servers import McpServer, Surroundings
 from skills_agent.mcp.source import McpSource
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
@@ -180,8 +180,8 @@ def publishing(**skills: Files) -> Iterator[Skills]:
 @contextmanager
 def source_of(url: str, place: Path, **options: Any) -> Iterator[McpSource]:
     """Yield the source of a server at an address."""
-    here = Surroundings({}, place, place, lambda _: {})
-    servers = McpServers({"far": McpServer(url=url, skills=True)}, here)
+    server = {"url": url, "skills": True}
+    servers = McpServers(Settings(workspace=place, home=place, extras={"mcp_servers": {"far": server}}), {})
     try:
         yield McpSource("far", partial(servers.ask, "far"), **{"wait_seconds": 60.0, **options})
     finally:

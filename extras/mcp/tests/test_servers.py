@@ -19,7 +19,7 @@ from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.settings import Settings, SettingsError, shown_settings
 from skills_agent.mcp.client import McpServers
 from skills_agent.mcp.definitions import MAX_ALL, MAX_DESCRIPTION, MAX_TOOLS, ToolDefinition, check_tools
-from skills_agent.mcp.servers import McpServer, McpServerError, Surroundings
+from skills_agent.mcp.servers import McpServerError
 from skills_agent.skills.scripts.programs import path_outside
 from tests.mcp_servers import command, running_http, start_http
 from tests.waiting import until
@@ -36,8 +36,9 @@ def connected(
     servers: Mapping[str, Mapping[str, Any]], place: Path, environment: Mapping[str, str] = os.environ
 ) -> Iterator[tuple[McpServers, OfferedBy]]:
     """Connect servers; yield them, and the tools that joined."""
-    named = {name: msgspec.convert(server, McpServer) for name, server in servers.items()}
-    made = McpServers(named, Surroundings(environment, place / "work", place, lambda _: {}))
+    made = McpServers(
+        Settings(workspace=place / "work", home=place, extras={"mcp_servers": servers}), environment
+    )
     offered: OfferedBy = {}
 
     def join(name: str, tools: Any) -> list[str]:
@@ -241,13 +242,13 @@ def test_whatever_a_server_sends_is_offered_in_bounds_or_said(schema: dict[str, 
 def test_servers_die_with_an_agent_that_is_killed(tmp_path: Path) -> None:
     files = [tmp_path / "server", tmp_path / "child"]
     program = (
-        "import sys, time, os, msgspec; from pathlib import Path\n"
+        "import sys, time, os; from pathlib import Path\n"
+        "from skills_agent.graph.settings import Settings\n"
         "from skills_agent.mcp.client import McpServers\n"
-        "from skills_agent.mcp.servers import McpServer, Surroundings\n"
         "from tests.mcp_servers import command\n"
-        "server = msgspec.convert({**command('stubborn', *sys.argv[1:]), 'connect_timeout': 60}, McpServer)\n"
-        "here = Surroundings(os.environ, Path.cwd(), Path.cwd(), lambda _: {})\n"
-        "servers = McpServers({'s': server}, here)\n"
+        "server = {**command('stubborn', *sys.argv[1:]), 'connect_timeout': 60}\n"
+        "settings = Settings(workspace=Path('/nowhere'), extras={'mcp_servers': {'s': server}})\n"
+        "servers = McpServers(settings, os.environ)\n"
         "servers.connect(); print(servers.states(), flush=True); time.sleep(600)\n"
     )
     root = Path(__file__).resolve().parents[3]
