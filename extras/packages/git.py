@@ -63,21 +63,17 @@ _SSH_PORT: Final = 22
 _LIMITED: Final = 'ulimit -f "$0"; exec "$@"'
 """No file that a program writes is larger, in 512 bytes."""
 _FAULTS: Final = ("fatal:", "error:", "ERROR:")
-_MEANS: Final = (
-    (
-        "invalid index-pack output",
-        "its repository sends more than {most:,} bytes",
+_MEANS: Final = {
+    r"invalid index-pack output": "its repository sends more than {most:,} bytes",
+    r"find remote ref": "it has no such branch, tag or commit; a skill of that name is --skill NAME",
+    r"redirect|error: 30": "it leads elsewhere now, which is not followed: name where it is",
+    r"could not read Username|Authentication failed": (
+        "it is not there, or asks for credentials: use ssh or a credential helper"
     ),
-    ("find remote ref", "it has no such branch, tag or commit; a skill of that name is --skill NAME"),
-    ("redirect", "it leads elsewhere now, which is not followed: name where it is"),
-    ("error: 30", "it leads elsewhere now, which is not followed: name where it is"),
-    ("could not read Username", "it is not there, or asks for credentials: use ssh or a credential helper"),
-    ("Authentication failed", "it is not there, or asks for credentials: use ssh or a credential helper"),
-    (
-        "Host key verification",
-        "ssh does not know the key of its host: connect to it once, and look at the key",
+    r"Host key verification": (
+        "ssh does not know the key of its host: connect to it once, and look at the key"
     ),
-)
+}
 """What `git` says, and what that means. The first is said where the limit ended the program that writes."""
 
 
@@ -129,8 +125,8 @@ class Git:
         self._folder = folder
         self._end = monotonic() + SECONDS
         options = list(_OPTIONS)
-        user = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        user |= {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
+        names = (name for name in os.environ if not name.startswith("GIT_") or name.startswith(_KEPT))
+        user = {name: os.environ[name] for name in names}
         user["PATH"] = path_outside(path, here)  # git finds ssh, and what it asks with, by it
         self._environment = {"GIT_SSH_COMMAND": _SSH, **user, **_FIXED, "GIT_DIR": str(folder.resolve())}
         if pin and ":" not in pin.target.host:  # an address of IPv6 is no name
@@ -230,5 +226,5 @@ def _sentence(said: str) -> str:
     if "Could not read from remote" in told and first > 0:  # ssh said why, on the line before
         told = lines[first - 1]
     told = shown(told, 300).rstrip(".").replace("{", "{{").replace("}", "}}")
-    means = next((reason for words, reason in _MEANS if words in told), "")
+    means = next((reason for words, reason in _MEANS.items() if re.search(words, told)), "")
     return f"{means} ({told})" if means else f"git says: {told}"

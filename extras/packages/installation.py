@@ -17,17 +17,11 @@ from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.manifest import manifest_digest
 from skills_agent.packages.offer import OfferedSkill
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said
-from skills_agent.packages.staging import files_of, metadata_of
+from skills_agent.packages.staging import digests_of, files_of, metadata_of
 from skills_agent.packages.target import Target
 from skills_agent.skills.errors import did_you_mean, list_names
 from skills_agent.skills.format.rules import is_spec_name
-from skills_agent.skills.library.contents import (
-    ContentLimits,
-    SnapshotError,
-    digest_of,
-    list_contents,
-    read_digests,
-)
+from skills_agent.skills.library.contents import SnapshotError, digest_of
 from skills_agent.skills.visible import visible_line
 
 ChangeKind = Literal["new", "update", "same", "remove"]
@@ -78,9 +72,8 @@ def plan(
     lock = read_lock(target.folder)
     changes: dict[str, Change] = {}
     for skill in skills:
-        check = checked(skill, signatures)
-        change = change_to(target, skill, lock.get(skill.name))._replace(signature=check)
-        changes[skill.name] = change._replace(after=_entry(target, change, at))
+        change = checked(change_to(target, skill, lock.get(skill.name)), signatures)
+        changes[skill.name] = change._replace(after=entry_of(target, change, at))
     return tuple(changes[name] for name in sorted(changes))
 
 
@@ -94,17 +87,18 @@ def change_to(target: Target, skill: OfferedSkill, before: LockedSkill | None) -
     return Change(skill.name, kind, skill, before, found, before)
 
 
-def checked(skill: OfferedSkill, signatures: Signatures) -> SignatureCheck:
-    """Say whose signature a copy has.
+def checked(change: Change, signatures: Signatures) -> Change:
+    """Return a change with whose signature the copy has.
 
     Raises PackageError for one that does not count, and without a good one where one is required.
     """
+    skill = change.put
     check = signatures.check_skill(skill.folder, skill.name, skill.digest)
     if check.state == "bad":
         raise PackageError(f"{skill.name} is refused: its signature does not count, for {check.reason}.")
     if signatures.is_required and check.state != "good":
         raise PackageError(f"{skill.name} is refused: a signature is required, and it is {said(check)}.")
-    return check
+    return change._replace(signature=check)
 
 
 def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Change:
@@ -171,7 +165,8 @@ def install(
     return tuple(backups)
 
 
-def _entry(target: Target, change: Change, at: datetime) -> LockedSkill:
+def entry_of(target: Target, change: Change, at: datetime) -> LockedSkill:
+    """Return what the lock has of a skill once a change is made."""
     skill, before = change.put, change.before
     locked = LockedSkill(
         name=skill.name,
@@ -194,7 +189,7 @@ def _copied(backup: Backup, draft: Path) -> OfferedSkill:
     copy = draft / "earlier" / backup.name
     try:
         shutil.copytree(backup.folder, copy, symlinks=True)
-        digests = list(read_digests(copy, list_contents(copy, ContentLimits())))
+        digests = digests_of(copy)
         metadata = metadata_of(copy)
     except (OSError, SnapshotError) as error:
         raise PackageError(f"The backup of {backup.name} cannot be copied: {error}.") from error

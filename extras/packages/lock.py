@@ -7,16 +7,17 @@ write it can write the skills, so trust goes by the digest (policy/trust.py) or 
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import tomli_w
 
 from skills_agent.packages.errors import PackageError
 from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.errors import did_you_mean
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.visible import visible_line
@@ -61,10 +62,11 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Who had signed it when it was installed, as the file of allowed signers names them."""
     installed: str = ""
     """When: ISO 8601 in UTC, to the second."""
-    proposed: Proposed | None = None
-    """None for a skill that was installed from somewhere."""
     manifest: str = ""
     """SHA-256 of its `.skill-manifest.json`, which no digest covers; empty for none."""
+    # Tables stand behind what is none.
+    proposed: Proposed | None = None
+    """None for a skill that was installed from somewhere."""
     files: Mapping[str, str] = msgspec.field(default_factory=dict)
     """SHA-256 of each file by its path; with ` exec` after it where it may be run, ` link` of a link."""
 
@@ -81,8 +83,17 @@ Lock = Mapping[str, LockedSkill]
 def lock_text(skills: Lock) -> str:
     """Return the content of the file."""
     ordered = sorted(skills.values(), key=attrgetter("name"))
-    tables = [_table(each) for each in ordered]
+    tables = msgspec.to_builtins(ordered, order="deterministic")
     return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables}, multiline_strings=True)
+
+
+def chosen(lock: Lock, names: Iterable[str]) -> list[LockedSkill]:
+    """Return skills of a lock, by default all, by name. Raises PackageError for one that it does not have."""
+    wanted = sorted(set(names) or lock)
+    if unknown := next((each for each in wanted if each not in lock), ""):
+        hint = did_you_mean(unknown, lock) or "So nothing says what it should be."
+        raise PackageError(f"skills.lock does not have {unknown}. {hint}")
+    return [lock[name] for name in wanted]
 
 
 def read_expected_lock(folder: Path) -> Lock:
@@ -134,13 +145,3 @@ def parse_lock(raw: bytes, file: Path) -> Lock:
 
 def _unusable(file: Path, reason: str) -> PackageError:
     return PackageError(f"Cannot use {file}: {reason}.")
-
-
-def _table(skill: LockedSkill) -> dict[str, Any]:
-    table: dict[str, Any] = msgspec.to_builtins(skill)
-    for name in ("proposed", "files"):  # tables stand behind what is none
-        if name in table:
-            table[name] = table.pop(name)
-    if files := table.get("files"):
-        table["files"] = dict(sorted(files.items()))
-    return table

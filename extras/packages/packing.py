@@ -17,16 +17,10 @@ from typing import IO, Final
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
 from skills_agent.packages.offer import version_of
-from skills_agent.packages.staging import copy_skill, files_of, metadata_of
+from skills_agent.packages.staging import copy_skill, digests_of, files_of, metadata_of
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
-from skills_agent.skills.library.contents import (
-    ContentLimits,
-    MemberDigest,
-    digest_of,
-    list_contents,
-    read_digests,
-)
+from skills_agent.skills.library.contents import ContentLimits, digest_of, list_contents
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 ENDINGS: Final = (".skill", ".zip")
@@ -57,8 +51,8 @@ def pack(folder: Path, file: Path) -> Manifest:
     limits = ContentLimits()
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place, folder.name)
-        digests = copy_skill(folder, copy, folder.name, limits)
-        manifest = _manifest(copy, digests)
+        copy_skill(folder, copy, folder.name, limits)
+        manifest = manifest_of(copy)
         (copy / MANIFEST_FILE).write_bytes(manifest.content())
         with put_in_place(file) as archive:
             _write_zip(archive, copy, limits)
@@ -88,16 +82,8 @@ def manifest_of(folder: Path) -> Manifest:
     Raises PackageError and SnapshotError.
     """
     _check_skill(folder)
-    return _manifest(folder, list(read_digests(folder, list_contents(folder, ContentLimits()))))
-
-
-def _check_skill(folder: Path) -> None:
-    if not (folder / SKILL_FILE).is_file():
-        raise not_packed(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
-
-
-def _manifest(folder: Path, digests: list[MemberDigest]) -> Manifest:
-    metadata, digest, before = metadata_of(folder), digest_of(digests), read_manifest(folder)
+    digests, metadata, before = digests_of(folder), metadata_of(folder), read_manifest(folder)
+    digest = digest_of(digests)
     return Manifest(
         version=1,
         name=metadata.name if metadata is not None else folder.name,
@@ -106,6 +92,11 @@ def _manifest(folder: Path, digests: list[MemberDigest]) -> Manifest:
         files=files_of(digests),
         signature=before.signature if before is not None and before.digest == digest else "",
     )
+
+
+def _check_skill(folder: Path) -> None:
+    if not (folder / SKILL_FILE).is_file():
+        raise not_packed(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
 
 
 def _write_zip(file: IO[bytes], copy: Path, limits: ContentLimits) -> None:

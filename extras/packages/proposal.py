@@ -14,12 +14,13 @@ from itertools import count as numbers
 from pathlib import Path
 from typing import Annotated, Final
 
+from msgspec import structs
 from pydantic import BaseModel, Field, StringConstraints
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.entries import check_names, refused_entry
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.installation import Change, change_to, install
+from skills_agent.packages.installation import Change, change_to, entry_of, install
 from skills_agent.packages.lock import LockedSkill, Proposed, read_lock
 from skills_agent.packages.manifest import MANIFEST_FILE
 from skills_agent.packages.offer import Selection
@@ -121,16 +122,8 @@ def install_proposed(target: Target, into: Path, change: Change, proposed: Propo
 
     Raises PackageError, also where there is something else than was shown.
     """
-    skill = change.put
-    after = LockedSkill(
-        name=skill.name,
-        source=f"proposal:{proposed.thread}",
-        digest=skill.digest,
-        version=skill.version,
-        installed=f"{at:%Y-%m-%dT%H:%M:%SZ}",
-        proposed=proposed,
-        files=skill.files,
-    )
+    entry, source = entry_of(target, change, at), f"proposal:{proposed.thread}"
+    after = structs.replace(entry, source=source, path="", proposed=proposed)
     install(target, into, [change._replace(after=after)], at, force=True)
 
 

@@ -13,7 +13,7 @@ from skills_agent.packages.offer import version_of
 from skills_agent.packages.required import required_of
 from skills_agent.packages.scan import ScanFinding, near_name, scan
 from skills_agent.packages.signatures import said as signature_text
-from skills_agent.packages.staging import files_of
+from skills_agent.packages.staging import digests_of, files_of
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.format.lint import MAX_FILE_BYTES, is_program
@@ -22,7 +22,6 @@ from skills_agent.skills.library.contents import (
     Member,
     SnapshotError,
     list_contents,
-    read_digests,
     resource_type,
 )
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
@@ -142,7 +141,7 @@ def difference_of(change: Change, old: Path) -> tuple[FileDifference, ...]:
     before: dict[str, str] = {}
     try:
         if change.found:
-            before = files_of(list(read_digests(old, list_contents(old, _ANY_SIZE))))
+            before = files_of(digests_of(old, _ANY_SIZE))
     except SnapshotError as error:  # no folder, or files that cannot be read: it is put aside as a whole
         return (FileDifference(".", "removed", said=error.reason),)
     return differences(old, before, change.put.folder, change.put.files)

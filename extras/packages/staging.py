@@ -37,6 +37,7 @@ from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
 _LABEL: Final = "offer"
+_USUAL: Final = ContentLimits()
 _MISREAD: Final = frozenset({"name-unsafe", "name-not-text", "invisible-characters"})
 """Rules after whose breach discovery takes another name than the one that is written, or another text."""
 _WITHOUT_NAME: Final = frozenset({"name-missing", "frontmatter-made"})
@@ -98,7 +99,12 @@ def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) 
             os.fchmod(copy.fileno(), 0o755 if member.kind == "exec" else 0o644)
     if (manifest := read_manifest_file(folder)) is not None:
         (target / MANIFEST_FILE).write_bytes(manifest)
-    return list(read_digests(target, list_contents(target, limits)))
+    return digests_of(target, limits)
+
+
+def digests_of(folder: Path, limits: ContentLimits = _USUAL) -> list[MemberDigest]:
+    """Return the digests of a skill's folder as it is. Raises SnapshotError."""
+    return list(read_digests(folder, list_contents(folder, limits)))
 
 
 def check_contents(folder: Path, package: str, limits: ContentLimits) -> list[Member]:

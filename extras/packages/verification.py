@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from skills_agent.packages.difference import SHOWN, FileDifference
-from skills_agent.packages.errors import EntryError, PackageError
-from skills_agent.packages.lock import Lock, LockedSkill
+from skills_agent.packages.errors import EntryError
+from skills_agent.packages.lock import Lock, LockedSkill, chosen
 from skills_agent.packages.manifest import MANIFEST_FILE, manifest_digest, read_manifest
 from skills_agent.packages.staging import files_of
-from skills_agent.skills.errors import did_you_mean
 from skills_agent.skills.library.contents import (
     ContentLimits,
     Member,
@@ -41,11 +40,7 @@ class Check(NamedTuple):
 
 def verify(folder: Path, lock: Lock, names: Iterable[str] = ()) -> tuple[Check, ...]:
     """Compare skills of a lock, by default all, with what is there. Raises PackageError for other names."""
-    wanted = sorted(set(names) or lock)
-    if unknown := next((each for each in wanted if each not in lock), ""):
-        hint = did_you_mean(unknown, lock) or "So nothing says what it should be."
-        raise PackageError(f"skills.lock does not have {unknown}. {hint}")
-    return tuple(_check(folder / name, lock[name]) for name in wanted)
+    return tuple(_check(folder / locked.name, locked) for locked in chosen(lock, names))
 
 
 def not_locked(folder: Path, lock: Lock) -> list[str]:

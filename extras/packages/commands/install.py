@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,7 +21,6 @@ from skills_agent.packages.commands.shared import (
     skills_here,
     target_of,
     to,
-    with_options,
 )
 from skills_agent.packages.commands.verify import check as compare
 from skills_agent.packages.errors import PackageError, not_offered, shown
@@ -66,7 +66,6 @@ from skills_agent.skills.text import count
 @to
 @options.workspace
 @options.as_json
-@with_options
 def install(
     *,
     source: str | None,
@@ -76,7 +75,7 @@ def install(
     check: bool,
     place: str,
     workspace: Path | None,
-    what: Options,
+    **how: Any,
 ) -> None:
     """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
 
@@ -88,7 +87,7 @@ def install(
         raise click.UsageError("--all and --skill exclude each other.")
     if locked == bool(source) or (check and not locked):
         raise click.UsageError("Name a SOURCE, or say --locked, with which --check goes.")
-    settings = Settings.load(workspace)
+    what, settings = Options(**how), Settings.load(workspace)
     target = target_of(settings, place)
     if check:
         compare(settings, target, names, as_json=what.as_json)
@@ -146,10 +145,9 @@ def _install_locked(
         with working(f"Fetching {count(len(drifted), 'skill')}"):
             skills = fetch_skills(drifted, target, draft, hosts, lose, pinned=True)
         for skill in skills:
-            check = checked(skill, signatures)
-            change = change_to(target, skill, lock[skill.name])
+            change = checked(change_to(target, skill, lock[skill.name]), signatures)
             kind: ChangeKind = "update" if change.found else "new"  # also where only its manifest is another
-            changes.append(change._replace(kind=kind, signature=check))
+            changes.append(change._replace(kind=kind))
         if changes or what.as_json:
             carry_out(settings, target, draft, changes, what._replace(force=True))
     proposed = [locked for locked in drifted if locked.proposed is not None]

@@ -1,13 +1,12 @@
 """What the commands about installed skills share: which folder, and to show, to ask and to do."""
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 from msgspec import structs
@@ -84,16 +83,6 @@ class Options(NamedTuple):
     as_json: bool = False
     asked: Collection[str] = ()
     """Skills that were named; whatever else is offered was added for a requirement."""
-
-
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command as `what` the options that say how to do it."""
-
-    @wraps(command)
-    def run(*, yes: bool, dry: bool = False, force: bool = False, as_json: bool, **more: Any) -> None:
-        command(what=Options(yes, dry, force, as_json), **more)
-
-    return run
 
 
 def carry_out(

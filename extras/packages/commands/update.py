@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,15 +19,13 @@ from skills_agent.packages.commands.shared import (
     now,
     target_of,
     to,
-    with_options,
 )
-from skills_agent.packages.errors import PackageError, not_offered
+from skills_agent.packages.errors import not_offered
 from skills_agent.packages.installation import plan
-from skills_agent.packages.lock import LockedSkill, read_lock
+from skills_agent.packages.lock import LockedSkill, chosen, read_lock
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
-from skills_agent.skills.errors import did_you_mean
 from skills_agent.skills.text import count
 
 
@@ -50,7 +49,6 @@ from skills_agent.skills.text import count
 @to
 @options.workspace
 @options.as_json
-@with_options
 def update(
     *,
     names: tuple[str, ...],
@@ -58,13 +56,14 @@ def update(
     version: str,
     place: str,
     workspace: Path | None,
-    what: Options,
+    **how: Any,
 ) -> None:
     """Install what the sources of installed skills have now, by default of all; the same as `install` does.
 
     Skills that were changed here are left alone: `skills install --locked` puts them back. --rollback lists
     the versions of one skill that are kept, shows what changes, and asks; one that was removed comes back.
     """
+    what = Options(**how)
     if version and not rollback:
         raise click.UsageError("--version goes with --rollback")
     if rollback and (what.dry or len(names) != 1):
@@ -80,10 +79,7 @@ def update(
 def _update(
     settings: Settings, target: Target, names: Sequence[str], hosts: Collection[str] | None, what: Options
 ) -> None:
-    lock = read_lock(target.folder)
-    if unknown := next((each for each in names if each not in lock), ""):
-        raise PackageError(f"skills.lock does not have {unknown!r}. {did_you_mean(unknown, lock)}".rstrip())
-    wanted = [lock[name] for name in sorted(set(names) or lock)]
+    wanted = chosen(read_lock(target.folder), names)
     lost: list[LockedSkill] = []
 
     def lose(locked: LockedSkill, reason: str) -> None:
