@@ -10,11 +10,12 @@ next to nothing: it is started for every script.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` would cost as much as the rest
-import os
+import posix  # `os` would cost a millisecond, as would the end of Python
 import resource
 import select
 import sys
 import time
+from posix import _exit as end_at_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers know the name: importing `typing` would cost as much as all the rest
@@ -47,7 +48,7 @@ def main(arguments: list[str]) -> None:
     control, status, parent, term_from, memory, processes = map(int, arguments[:6])
     limits = [pair.split("=") for pair in arguments[6].split(",")]
     for descriptor in (control, status):
-        os.set_inheritable(descriptor, False)
+        posix.set_inheritable(descriptor, False)
     prctl(PR_SET_CHILD_SUBREAPER)
     prctl(PR_SET_NO_NEW_PRIVS)
     leave_keyring()
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> None:
     for number, _ in held.segments():  # they would outlive all
         of_libc("shmctl", number, 0, None)
     report(status, outcome or f"exit {code}")
+    end_at_once(0)
 
 
 def start(command: list[str], limits: list[list[str]], status: int) -> int:
@@ -66,23 +68,23 @@ def start(command: list[str], limits: list[list[str]], status: int) -> int:
 
     It reports itself: it could kill this process before that had come to it.
     """
-    child = os.fork()
+    child = posix.fork()
     if not child:
         errno = 1
         try:
-            os.setsid()
-            report(status, f"started {os.getpid()}")
+            posix.setsid()
+            report(status, f"started {posix.getpid()}")
             prctl(PR_SET_PDEATHSIG, SIGKILL)
             for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores
                 _signal.signal(number, _signal.SIG_DFL)
             for name, value in limits:
                 limit(getattr(resource, f"RLIMIT_{name}"), int(value))
-            os.execve(command[0], command, os.environ)  # noqa: S606 - the purpose
+            posix.execve(command[0], command, posix.environ)
         except OSError as error:
             errno = error.errno or 1
         finally:
             report(status, f"error {errno}")
-            os._exit(127)
+            end_at_once(127)
     return child
 
 
@@ -96,9 +98,9 @@ def limit(kind: int, value: int) -> None:
 
 def release_streams() -> None:
     """Leave the script's streams to the script: the agent has to notice when they end."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    nothing = posix.open("/dev/null", posix.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
+        posix.dup2(nothing, descriptor)
 
 
 def watch(child: int, control: int, parent: int, term_from: int, held: "MemoryUse", processes: int) -> str:
@@ -107,17 +109,17 @@ def watch(child: int, control: int, parent: int, term_from: int, held: "MemoryUs
     lookout = select.poll()
     lookout.register(control, select.POLLIN | select.POLLHUP)
     with Suppressed(AttributeError, OSError):  # otherwise an exit is noticed at the next look-out
-        lookout.register(os.pidfd_open(child), select.POLLIN)
+        lookout.register(posix.pidfd_open(child), select.POLLIN)
     while True:
         ready = [descriptor for descriptor, _ in lookout.poll(pause)]
         if control in ready:
-            if not os.read(control, 16):
+            if not posix.read(control, 16):
                 return ""
-            for pid in [-child] if sys.platform == "darwin" else family(os.getpid())[term_from:]:
+            for pid in [-child] if sys.platform == "darwin" else family(posix.getpid())[term_from:]:
                 kill(pid, SIGTERM)
-        if has_ended(child) or os.getppid() != parent:
+        if has_ended(child) or posix.getppid() != parent:
             return ""
-        pids = family(os.getpid())
+        pids = family(posix.getpid())
         bury(pids, child)
         if len(pids) > processes:
             return "processes"
@@ -129,8 +131,8 @@ def watch(child: int, control: int, parent: int, term_from: int, held: "MemoryUs
 
 def has_ended(child: int) -> bool:
     """Return whether the child ended; it is not reaped, so that nobody gets the number of its group."""
-    if sys.platform != "darwin" or hasattr(os, "waitid"):  # which Python has on macOS since 3.13
-        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    if sys.platform != "darwin" or hasattr(posix, "waitid"):  # which Python has on macOS since 3.13
+        return posix.waitid(posix.P_PID, child, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None
     with Suppressed(ProcessLookupError):  # as for every process that has ended
         event = select.kevent(child, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
         return bool(select.kqueue().control([event], 1, 0))
@@ -140,18 +142,18 @@ def has_ended(child: int) -> bool:
 def end_all(child: int) -> int:
     """Kill until nothing is left, new forks too, and return the child's exit code (negative: a signal)."""
     with Suppressed(OSError):
-        os.killpg(child, SIGKILL)
+        posix.killpg(child, SIGKILL)
         while sys.platform == "darwin":  # where no list has the new forks, nor is the dead child one of them
-            os.killpg(child, SIGKILL)
+            posix.killpg(child, SIGKILL)
             time.sleep(0.001)
     code = 0
     while True:
-        for pid in family(os.getpid()):
+        for pid in family(posix.getpid()):
             kill(pid, SIGKILL)
         try:
-            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+            while (reaped := posix.waitpid(-1, posix.WNOHANG))[0]:
                 if reaped[0] == child:
-                    code = os.waitstatus_to_exitcode(reaped[1])
+                    code = posix.waitstatus_to_exitcode(reaped[1])
         except ChildProcessError:
             return code
         time.sleep(0.001)
@@ -162,7 +164,7 @@ def family(ancestor: int) -> list[int]:
     pids = [ancestor]
     for pid in pids:
         with Suppressed(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs milliseconds
+            for task in posix.listdir(f"/proc/{pid}/task"):
                 pids += map(int, read(f"/proc/{pid}/task/{task}/children").split())
     return pids[1:]
 
@@ -181,9 +183,9 @@ class MemoryUse:
         self._devices = set[int]()
         """The file systems in memory: the kernel's own, with memory files, and /dev/shm."""
         with Suppressed(AttributeError, OSError):
-            descriptor = os.memfd_create("")
-            self._devices |= {os.fstat(descriptor).st_dev, os.stat("/dev/shm").st_dev}  # noqa: PTH116, S108
-            os.close(descriptor)
+            descriptor = posix.memfd_create("")
+            self._devices |= {posix.fstat(descriptor).st_dev, posix.stat("/dev/shm").st_dev}  # noqa: S108
+            posix.close(descriptor)
 
     def is_over(self, pids: list[int]) -> bool:
         """Look closely only where the processes hold too much when each is counted whole."""
@@ -198,9 +200,9 @@ class MemoryUse:
     def _open_files(self, pid: int) -> "Iterator[tuple[tuple[int, int], int]]":
         """Yield the open files in memory that no folder names, and the bytes of each."""
         with Suppressed(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            for name in posix.listdir(f"/proc/{pid}/fd"):
                 with Suppressed(OSError):
-                    status = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
+                    status = posix.stat(f"/proc/{pid}/fd/{name}")
                     if status.st_dev in self._devices:
                         yield (status.st_dev, status.st_ino), 512 * status.st_blocks
 
@@ -245,19 +247,19 @@ def bury(pids: list[int], child: int) -> None:
     for pid in pids:
         if pid != child:
             with Suppressed(OSError):
-                os.waitpid(pid, os.WNOHANG)
+                posix.waitpid(pid, posix.WNOHANG)
 
 
 def kill(pid: int, number: int) -> None:
     """Send a signal to a process that may be gone."""
     with Suppressed(OSError):
-        os.kill(pid, number)
+        posix.kill(pid, number)
 
 
 def report(status: int, line: str) -> None:
     """Tell the agent, if it is still there."""
     with Suppressed(OSError):
-        os.write(status, f"{line}\n".encode())
+        posix.write(status, f"{line}\n".encode())
 
 
 def prctl(option: int, value: int = 1) -> bool:
@@ -267,7 +269,7 @@ def prctl(option: int, value: int = 1) -> bool:
 
 def leave_keyring() -> bool:
     """Change to a session keyring that is new and empty: the old one may hold secrets of the user."""
-    number = KEYCTL.get(os.uname().machine) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
+    number = KEYCTL.get(posix.uname().machine) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
     return number is not None and of_libc("syscall", number, KEYCTL_JOIN_SESSION_KEYRING, None) != -1
 
 

@@ -12,7 +12,7 @@ from skills_agent.skills.scripts.supervised import SUPERVISOR
 
 
 def test_next_to_nothing_is_imported() -> None:
-    program = "import os, sys; before = set(sys.modules)\n" + SUPERVISOR[-1].replace(
+    program = "import sys; before = set(sys.modules)\n" + SUPERVISOR[-1].replace(
         "supervisor.main(sys.argv[1:])", "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([*SUPERVISOR[:-1], program], capture_output=True, text=True, check=True)
