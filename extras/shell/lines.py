@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from skills_agent.shell import messages
 from skills_agent.shell.command_line import command_request
 from skills_agent.shell.command_lines import permits_line, touches_line
 from skills_agent.shell.commands import SimpleCommand, moved
 from skills_agent.shell.git_lines import first_of, runs_of
-from skills_agent.shell.messages import literal
 from skills_agent.shell.protected import protected_in_command
 from skills_agent.shell.reading import NAMED_BY_VERDICTS, read_paths, stays_inside
 from skills_agent.shell.shell import take_apart
@@ -28,11 +28,12 @@ _SUBCOMMAND: Final = re.compile(r"[a-z][a-z-]*")
 
 
 judged_by_name: Collection[str] = NAMED_BY_VERDICTS
+literal = messages.literal
 
 
 def contents(call: Call) -> list[Content]:
     """Return what a person sees of a line: what this question is about, and what comes behind it."""
-    command, named = literal(str(call.command)), list(dict.fromkeys(call.programs or ()))
+    command, named = str(call.command), list(dict.fromkeys(call.programs or ()))
     label, first = "A command, in the workspace:", first_of(command)
     if len(named) > 1:
         more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
@@ -45,18 +46,18 @@ def protected(
     command: str, workspace: Path, more: Iterable[str], workdir: Path | None, *, cwd: str
 ) -> Iterator[ProtectedPath]:
     """Yield what is protected of the paths that it names, and may change."""
-    for text in runs_of(first_of(literal(command))):
+    for text in runs_of(first_of(command)):
         yield from protected_in_command(text, workspace, more, workdir, cwd=cwd)
 
 
 def request(command: str, **places: Any) -> ScriptRequest:
     """Return the request to run it, or the first of several. Raises ScriptError, also for another of them."""
-    return [command_request(text, **places) for text in runs_of(literal(command))][0]  # noqa: RUF015 - each is looked at
+    return [command_request(text, **places) for text in runs_of(command)][0]  # noqa: RUF015 - each is looked at
 
 
 def programs(command: str) -> tuple[str, ...] | None:
     """Return how a person calls the commands of a line; None for one that is not understood."""
-    line = take_apart(first_of(literal(command)))
+    line = take_apart(first_of(command))
     return None if line is None else tuple(filter(None, map(_name_of, line)))
 
 
@@ -78,10 +79,10 @@ def only_reads(call: Call) -> bool:
 
 def _line_of(call: Call) -> tuple[SimpleCommand, ...] | None:
     """Return the commands of a call's line from its folder on; None for one that is not understood."""
-    line, folder = take_apart(first_of(literal(call.command or ""))), call.args.get("cwd")
-    if line is None or not folder:
+    line = take_apart(first_of(call.command or ""))
+    if line is None or not call.args.get("cwd"):
         return line
-    return moved(line, folder) if isinstance(folder, str) and "\0" not in folder else None
+    return moved(line, call.cwd) if call.cwd else None
 
 
 def _name_of(command: SimpleCommand) -> str:

@@ -27,6 +27,10 @@ class CommandLines(Protocol):
     judged_by_name: Collection[str] = ()
     """Programs that verdicts go by the names of: whoever runs one sees to it that it is the system's."""
 
+    def literal(self, command: str) -> str:
+        """Return a line as it is read, judged, shown and run: one that does the same."""
+        return command
+
     def contents(self, call: Called) -> list[Content]:
         """Return what a person sees of a call's line."""
         return [Content("A command, in the workspace:", str(call.command), "sh")]
@@ -53,15 +57,8 @@ class CommandLines(Protocol):
         """Yield what is protected of the paths that it names, and may change."""
         return protected_in_text(command, workspace, more, workdir, cwd=cwd)
 
-    def request(
-        self,
-        command: str,
-        *,
-        workspace: Path,  # noqa: ARG002
-        workdir: Path | None = None,  # noqa: ARG002
-        cwd: str | None = None,  # noqa: ARG002
-    ) -> "ScriptRequest":
-        """Return the request to run it. Raises ScriptError."""
+    def request(self, command: str, **places: Any) -> "ScriptRequest":  # noqa: ARG002
+        """Return the request to run it; `places`: workspace, workdir and cwd. Raises ScriptError."""
         raise ScriptError(f"The command {command!r} cannot be run: {NO_READER}.")
 
 

@@ -98,8 +98,9 @@ class Call(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def command(self) -> str | None:
-        """Return the command that the call would run; None for a call that has none."""
-        return self._text(self.spec.command_argument)
+        """Return the command that the call would run, as it is read; None for a call that has none."""
+        command = self._text(self.spec.command_argument)
+        return None if command is None else self.lines.literal(command)
 
     @property
     def programs(self) -> tuple[str, ...] | None:
@@ -222,9 +223,8 @@ def any_permits(entries: Iterable[Entry], call: Call, skill: str | None = None) 
     if any(entry.permits(call, skill) for entry in meant):
         return True
     patterns = [entry.command for entry in meant if entry.command]
-    if call.command is None or _is_of_another(call, skill):
-        return False
-    return call.lines.permits(patterns, call)
+    is_meant = call.command is not None and not _is_of_another(call, skill)
+    return is_meant and call.lines.permits(patterns, call)
 
 
 def split_entries(text: str) -> tuple[str, ...]:

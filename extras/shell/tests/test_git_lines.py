@@ -96,6 +96,15 @@ def test_each_section_is_a_question_and_works_on_what_the_one_before_left(
     assert shown[1::2] == ["exit code 0"] * 4 + ["exit code 2", "exit code 0"]
 
 
+def test_a_message_of_a_here_document_is_asked_about_as_a_word(
+    make_agent: MakeAgent, repository: Path
+) -> None:
+    agent = begun(make_agent, "git add -A && git commit -q -F - <<'E'\nfrom here\nE\n")
+    assert "git commit -q -m 'from here\n'" in agent.question
+    agent.answer(YES)
+    assert done(repository) == "from here (HEAD -> main)\n"
+
+
 def test_what_is_not_approved_does_not_run_and_what_ran_is_told(
     make_agent: MakeAgent, repository: Path
 ) -> None:
