@@ -6,6 +6,7 @@ from collections.abc import Collection
 from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target
 from skills_agent.shell.reading import ALWAYS_READING, may_write
 from skills_agent.shell.wrappers import MAX_WRAPPERS, adds_nothing, is_harmless_variable, wrapped
+from skills_agent.skills.confined import is_in
 from skills_agent.skills.policy.command_patterns import ANY, Words, is_of_folder, permits, touches_words
 
 Line = tuple[SimpleCommand, ...]
@@ -26,12 +27,7 @@ def touches_line(pattern: Words, line: Line | None) -> bool:
 
 def stays_in(target: str, workspace: str) -> bool:
     """Return whether a path without `..` leads into the workspace, as it is written."""
-    plain = posixpath.normpath(target)
-    return (
-        not target.startswith("/")
-        or plain == workspace
-        or (bool(workspace) and plain.startswith(f"{workspace.rstrip('/')}/"))
-    )
+    return target[0] != "/" or (bool(workspace) and is_in(posixpath.normpath(target), workspace))
 
 
 def _permits(patterns: Collection[Words], command: SimpleCommand, workspace: str, depth: int = 0) -> bool:
@@ -65,7 +61,7 @@ def _permits_words(pattern: Words, command: SimpleCommand) -> bool:
 
 def _reads_below(redirection: Redirection) -> bool:
     target = redirection.target.text or "/"
-    return redirection.reads and not target.startswith("/") and ".." not in target.split("/")
+    return redirection.operator == "<" and not target.startswith("/") and ".." not in target.split("/")
 
 
 def _touches(pattern: Words, command: SimpleCommand, depth: int = 0) -> bool:

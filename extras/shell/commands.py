@@ -40,11 +40,6 @@ class Redirection(NamedTuple):
             return False
         return target == "/dev/null" or (self.operator[-1] == "&" and bool(_DESCRIPTOR.fullmatch(target)))
 
-    @property
-    def reads(self) -> bool:
-        """Return whether it opens a file for reading."""
-        return self.operator == "<"
-
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:

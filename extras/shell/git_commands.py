@@ -117,7 +117,7 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
     if line is None and words[0] == GIT[1:] and meant.name in WRITES and _repository(meant, start, top):
         raise _beside(meant.name)
     for each in line or ():
-        git = _spelled(each)
+        git = spelled(each)
         if git is None or each.folders is None:
             continue
         repositories = [_repository(git, start / folder, top) for folder in each.folders]
@@ -126,8 +126,8 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
         if line is None or len(line) > 1 or not is_plain(each):
             raise _beside(git.name)
         (repository, *_) = filter(None, repositories)
-        faults = (*_odd(git), *_moved(git, start / each.folders[0]), *_programs_of(repository.common))
-        for fault in faults:
+        moved = _moved(git, start / each.folders[0], repository.work_tree)
+        for fault in (*_odd(git), *moved, *_programs_of(repository.common, Path(top))):
             raise ScriptError(
                 f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
                 f"here is {fault}. Leave that out, or ask the user to run the command."
@@ -142,11 +142,6 @@ def may_write(command: str) -> bool:
     return GIT[1:] in command.translate(_QUOTING)
 
 
-def writes_git(command: SimpleCommand) -> bool:
-    """Return whether a command is one of git that writes in a repository."""
-    return _spelled(command) is not None
-
-
 def _beside(name: str) -> ScriptError:
     return ScriptError(
         f"Not run: git {name} writes in .git, and only a plain git command may: every word spelled out, no "
@@ -155,7 +150,7 @@ def _beside(name: str) -> ScriptError:
     )
 
 
-def _spelled(command: SimpleCommand) -> GitCommand | None:
+def spelled(command: SimpleCommand) -> GitCommand | None:
     """Return a command of git that writes; None for any other."""
     if not command.program or Path(command.program).name != GIT[1:]:
         return None
@@ -188,17 +183,16 @@ def _repository(git: GitCommand, start: Path, top: str) -> Repository | None:
     """Return the repository that a command works on: the nearest one; None for none beneath the top."""
     folder = start / git.inside
     if git.name == "init":
-        folder /= next(_operands(git.rest), "")
+        named = pairwise(["", *git.rest])
+        values = {"-b", "--initial-branch"}
+        folder /= next((word for before, word in named if word[:1] != "-" and before not in values), "")
     real = Path(os.path.realpath(folder))
     above = (each for each in (real, *real.parents) if each.is_relative_to(top))
     found = (each for each in above if git.name == "init" or os.path.lexists(each / GIT))
-    return next((repository_at(each, Path(top)) for each in found), None)
-
-
-def _operands(words: Sequence[str]) -> Iterator[str]:
-    for before, word in pairwise(["", *words]):
-        if not word.startswith("-") and before not in {"-b", "--initial-branch"}:
-            yield word
+    try:
+        return next((repository_at(each, Path(top)) for each in found), None)
+    except OSError as error:  # such as a name that is too long
+        raise ScriptError(f"Not run: git {git.name} cannot work there ({error.strerror}).") from error
 
 
 def is_plain(command: SimpleCommand) -> bool:
@@ -224,22 +218,23 @@ def _odd(git: GitCommand) -> Iterator[str]:
         yield from [] if _INERT.fullmatch(key) else [f"the setting {key}"]
 
 
-def _moved(git: GitCommand, folder: Path) -> Iterator[str]:
+def _moved(git: GitCommand, folder: Path, work_tree: Path) -> Iterator[str]:
     """Yield the repositories that git would move, and write what leads to them: only one is open to it."""
-    if git.name == "mv":
-        for word in [word for word in git.rest if word[:1] != "-"][:-1]:
-            yield from (f"the repository in {word}" for _ in (folder / git.inside / word).rglob(GIT))
+    sources = [word for word in git.rest if word[:1] != "-"][:-1] if git.name == "mv" else []
+    for word in sources:
+        real = Path(os.path.realpath(folder / git.inside / word))
+        if real.is_relative_to(work_tree) and any(GIT in (*dirs, *files) for _, dirs, files in os.walk(real)):
+            yield f"the repository in {word}"
 
 
-def _programs_of(repository: Path) -> Iterator[str]:
+def _programs_of(repository: Path, top: Path) -> Iterator[str]:
     """Yield what makes git run a program in a repository, or work in another one."""
-    if repository.is_symlink() or (repository.exists() and not repository.is_dir()):
-        yield "a .git that is no folder, or points at a repository that does not point back at it"
+    name = repository.relative_to(top)
     if os.path.lexists(repository / "commondir"):
-        yield "a .git that leads to another"
+        yield f"{name}/commondir, which leads to another repository"
     for link in filter(Path.is_symlink, (*repository.glob("*"), repository / "logs/HEAD")):
         if link.name != "hooks" and not link.resolve().is_relative_to(repository.resolve()):
-            yield f"the link .git/{link.relative_to(repository)}, which leads out"
+            yield f"the link {link.relative_to(top)}, which leads out"
     configs = (
         *map(repository.joinpath, ("config", "config.worktree")),
         *repository.glob("modules/**/config"),
@@ -249,7 +244,7 @@ def _programs_of(repository: Path) -> Iterator[str]:
     for files, runs in ((configs, _RUNS_PROGRAMS), (lists, _RUNS_IN_TODO)):
         for file in filter(Path.is_file, files):
             for found in runs.finditer(file.read_text(encoding="utf-8", errors="replace")):
-                yield f"{found[1]} in .git/{file.relative_to(repository)}"
+                yield f"{found[1]} in {file.relative_to(top)}"
 
 
 def _arguments(git: GitCommand, start: Path) -> tuple[str, ...]:

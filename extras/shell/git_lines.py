@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from skills_agent.shell.commands import CHANGES_FOLDER, SimpleCommand, cd_target
-from skills_agent.shell.git_commands import is_plain, may_write, writes_git
+from skills_agent.shell.commands import CHANGES_FOLDER, cd_target
+from skills_agent.shell.git_commands import is_plain, may_write, spelled
 from skills_agent.shell.shell import Lexeme, in_list, take_apart
 
 _LASTING: Final = CHANGES_FOLDER | frozenset(
@@ -38,11 +38,12 @@ def steps_of(command: str) -> Sequence[Lexeme]:
         step._replace(role="name") if len(line) == 1 and is_plain(line[0]) else step
         for step, line in zip(steps, lines, strict=True)
     ]
-    writes = [step.role for step, line in zip(steps, lines, strict=True) if any(map(writes_git, line))]
+    writes = [step.role for step, line in zip(steps, lines, strict=True) if any(map(spelled, line))]
     if len(steps) < 2 or not writes or "word" in writes:
         return ()
     last = max(at for at in range(len(steps)) if at == 0 or steps[at].role != steps[at - 1].role)
-    return () if any(_lasts(each) for line in lines[:last] for each in line) else steps
+    before = (each for line in lines[:last] for each in line)
+    return () if any(each.program in _LASTING or not each.words for each in before) else steps
 
 
 def section(steps: Sequence[Lexeme], at: int) -> int:
@@ -74,7 +75,3 @@ def runs_of(command: str) -> list[str]:
         texts.append(written(command, steps, at, run(steps, at)))
         at = run(steps, at)
     return texts or [command]
-
-
-def _lasts(command: SimpleCommand) -> bool:
-    return command.program in _LASTING or not command.words

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from skills_agent.shell.commands import SimpleCommand
 from skills_agent.shell.git_commands import git_write
 from skills_agent.shell.reading import read_paths
 from skills_agent.shell.shell import take_apart
@@ -40,16 +39,8 @@ def protected_in_command(
         if git := git_write(command, top / cwd, top):
             yield ProtectedPath(f"{GIT} (git {git.name})", GIT, git.repository.common)
     for each in line:
-        yield from _protected_of(each, workspace, more, top / cwd)
-
-
-def _protected_of(
-    command: SimpleCommand, workspace: Path, more: Iterable[str], workdir: Path
-) -> Iterator[ProtectedPath]:
-    words = list(command.every_word)
-    known = [word.text for word in words if word.text is not None]
-    for folder in command.folders or ("",):
-        yield from protected_in(known, workspace, more, workdir / folder)
-        yield from perhaps_protected(
-            [word.shape for word in words if word.text is None], workspace, more, workdir / folder
-        )
+        known = [word.text for word in each.every_word if word.text is not None]
+        shapes = [word.shape for word in each.every_word if word.text is None]
+        for folder in each.folders or ("",):
+            yield from protected_in(known, workspace, more, top / cwd / folder)
+            yield from perhaps_protected(shapes, workspace, more, top / cwd / folder)

@@ -10,10 +10,13 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.text import one_line
 
 _MAX_READ: Final = 100_000
+_MAX_SHOWN: Final = 200
 _WORKTREE: Final = re.compile(r'(?mi)^\s*worktree\s*=\s*"?([^"\n]*?)"?\s*$')
 
 
@@ -27,26 +30,37 @@ class Repository(NamedTuple):
 
 
 def repository_at(folder: Path, top: Path) -> Repository:
-    """Return the repository of a folder; `git_dir` is a file where it points at none that points back."""
+    """Return the repository of a folder; perhaps to be made. Raises ScriptError for an odd `.git`."""
     git = folder / GIT
-    found = Repository(folder, git, git)
     if git.is_symlink() or not git.is_file():
-        return found
+        if git.is_symlink() or (git.exists() and not git.is_dir()):
+            raise _odd(git, top, "is neither a folder nor a file")
+        return Repository(folder, git, git)
     kind, _, named = _text(git).partition(":")
-    git_dir = Path(os.path.normpath(folder / named.strip()))
+    git_dir = _normal(folder, named.strip())
     above = next((each for each in git_dir.parents if each.name == GIT), None)
-    if kind != "gitdir" or above is None or not above.is_relative_to(top) or git_dir != _real(git_dir):
-        return found
+    if kind != "gitdir" or above is None or not above.is_relative_to(top):
+        raise _odd(git, top, "names no repository in a .git of the workspace")
+    if git_dir != Path(os.path.realpath(git_dir)):
+        raise _odd(git, top, "names its repository through a symbolic link")
     place = git_dir.relative_to(above).parts[0]
     if place == "modules" and folder.is_relative_to(above.parent):
         back = _WORKTREE.findall(_text(git_dir / "config") + _text(git_dir / "config.worktree"))
-        is_known = [_real(git_dir / each) for each in back] == [folder]
-        return Repository(folder, git_dir, git_dir) if is_known else found
-    if place == "worktrees" and git_dir.parent.parent == above:
-        points_back = _real(git_dir / _text(git_dir / "gitdir").strip()) == git
-        is_common = _real(git_dir / _text(git_dir / "commondir").strip()) == above
-        return Repository(folder, git_dir, above) if points_back and is_common else found
-    return found
+        if [_normal(git_dir, each) for each in back] == [folder]:
+            return Repository(folder, git_dir, git_dir)
+    elif place == "worktrees" and git_dir.parent.parent == above:
+        back = [_text(git_dir / each).strip() for each in ("gitdir", "commondir")]
+        if [_normal(git_dir, each) for each in back] == [git, above]:
+            return Repository(folder, git_dir, above)
+    shown = one_line(str(git_dir.relative_to(top)), _MAX_SHOWN)
+    raise _odd(git, top, f"names {shown}, which does not name it")
+
+
+def _odd(git: Path, top: Path, why: str) -> ScriptError:
+    return ScriptError(
+        f"Not run: git writes where a .git surely belongs to its folder, and {git.relative_to(top)} {why}. "
+        "Ask the user to mend it (git worktree repair, git submodule update --init), or to run the command."
+    )
 
 
 def committer(repository: Path, workspace: Path) -> dict[str, str]:
@@ -66,5 +80,6 @@ def _text(file: Path) -> str:
         return opened.read(_MAX_READ).replace("\0", "")
 
 
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
+def _normal(folder: Path, path: str) -> Path:
+    """Return a path that is meant from a folder on, links in it as they are: then it is no folder's own."""
+    return Path(os.path.normpath(folder / path))

@@ -72,32 +72,6 @@ _OF_LISTS: Final = frozenset({"&&", "||", ";", "\n", ""})
 _NOT_IN_LISTS: Final = frozenset({"(", ")", "&", "<<", "<<-"})
 
 
-@lru_cache(maxsize=256)
-def take_apart(text: str) -> tuple[SimpleCommand, ...] | None:
-    """Return the simple commands of a line in the order of the text, those of substitutions before their own.
-
-    None for a line that is not understood.
-    """
-    if len(text) > MAX_LENGTH or sum(map(text.count, _SIGNS)) > MAX_SIGNS or _CONTROL.search(text):
-        return None
-    try:
-        raw = text.encode()
-        root = _parser().parse(raw).root_node
-        commands = [] if root.has_error else _Line(raw.decode("latin-1"), root).commands
-    except (NotUnderstood, UnicodeEncodeError):
-        return None
-    return None if root.has_error or len(commands) > MAX_COMMANDS else with_folders(commands)
-
-
-@cache
-def _parser() -> "Parser":
-    # Loading the grammar takes 30 ms: only lines that are judged pay for it.
-    import tree_sitter_bash  # noqa: PLC0415
-    from tree_sitter import Language, Parser  # noqa: PLC0415
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 class Lexeme(NamedTuple):
     """A word, an operator, or something else of a line."""
 
@@ -107,6 +81,40 @@ class Lexeme(NamedTuple):
     """`name`: the variable of `for`; `value`: a word that is no command's; `pattern`: a sign of `case`."""
     raw: str = ""
     word: Word | None = None
+
+
+def take_apart(text: str) -> tuple[SimpleCommand, ...] | None:
+    """Return the simple commands of a line in the order of the text, those of substitutions before their own.
+
+    None for a line that is not understood.
+    """
+    return read_line(text)[0]
+
+
+@lru_cache(maxsize=256)
+def read_line(text: str) -> tuple[tuple[SimpleCommand, ...] | None, list[Lexeme]]:
+    """Return the commands of a line, and what of it is in no substitution."""
+    unknown: tuple[None, list[Lexeme]] = None, []
+    if len(text) > MAX_LENGTH or sum(map(text.count, _SIGNS)) > MAX_SIGNS or _CONTROL.search(text):
+        return unknown
+    try:
+        raw = text.encode()
+        root = _parser().parse(raw).root_node
+        if root.has_error:
+            return unknown
+        line = _Line(raw.decode("latin-1"), root)
+    except (NotUnderstood, UnicodeEncodeError):
+        return unknown
+    return unknown if len(line.commands) > MAX_COMMANDS else (with_folders(line.commands), line.top)
+
+
+@cache
+def _parser() -> "Parser":
+    # Loading the grammar takes 30 ms: only lines that are judged pay for it.
+    import tree_sitter_bash  # noqa: PLC0415
+    from tree_sitter import Language, Parser  # noqa: PLC0415
+
+    return Parser(Language(tree_sitter_bash.language()))
 
 
 @dataclass
@@ -257,11 +265,8 @@ def in_list(text: str) -> list[Lexeme]:
 
     Each has its role `word`, and as `raw` the operator before it: `&&`, `||`, `;` or a line break.
     """
-    if take_apart(text) is None:
-        return []
-    raw = text.encode()
     elements, run, operator = list[Lexeme](), list[Lexeme](), ";"
-    for token in _Line(raw.decode("latin-1"), _parser().parse(raw).root_node).top:
+    for token in read_line(text)[1]:
         if token.role in {"keyword", "name", "value"} or token.raw in _NOT_IN_LISTS:
             return []
         if token.role != "sign" or token.raw not in _OF_LISTS:

@@ -16,15 +16,19 @@ def opened(workspace: Path, command: str, cwd: str = "") -> set[str]:
     return {str(each.place.relative_to(workspace)) for each in found if each.place}
 
 
-def is_refused(workspace: Path, command: str) -> bool:
-    """Return whether a line is refused before anybody is asked, and opens nothing in any case."""
+def why(workspace: Path, command: str) -> str:
+    """Return why a line is refused before anybody is asked; it opens nothing in any case."""
     assert not opened(workspace, command)
     try:
         request = command_request(command, workspace=workspace)
     except ScriptError as error:
-        return str(error).startswith("Not run: git ")
+        return str(error)
     assert not request.repository
-    return False
+    return ""
+
+
+def is_refused(workspace: Path, command: str) -> bool:
+    return why(workspace, command).startswith("Not run: git ")
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ def repository(tmp_path: Path) -> Path:
         ("git commit -m x 2>&1 >/dev/null", ".git"), ("git -C inner commit -m x", "inner/.git"),
         ("git init new", "new/.git"), ("git init -q -b main .", ".git"), ("git -C sub init", "sub/.git"),
         ("git merge --no-ff main", ".git"), ("git rebase --autosquash main", ".git"),
-        ("cd inner && git add x", "inner/.git"), ("git mv sub x inner", ".git"),
+        ("cd inner && git add x", "inner/.git"), ("git mv sub x inner", ".git"), ("git mv .. x", ".git"),
     ],
 )  # fmt: skip
 def test_one_git_command_is_a_program_of_its_own_and_opens_its_repository(
@@ -153,16 +157,9 @@ def test_the_repository_is_the_nearest_one_of_the_workspace(repository: Path) ->
     assert git_write("git -C .. commit -m x", repository / "other", repository / "other") is None
 
 
-@pytest.mark.parametrize("content", ["gitdir: ../.git\n", None])
-def test_a_git_that_leads_elsewhere_is_not_written(repository: Path, content: str | None) -> None:
-    (repository / "linked").mkdir()
-    if content:
-        (repository / "linked/.git").write_text(content)
-    else:
-        (repository / "linked/.git").symlink_to("../.git")
-    assert is_refused(repository, "git -C linked commit -m x")
+def test_a_repository_that_leads_to_another_is_not_written(repository: Path) -> None:
     (repository / ".git/commondir").write_text("../inner/.git")
-    assert is_refused(repository, "git commit -m x")
+    assert ".git/commondir, which leads to another repository." in why(repository, "git commit -m x")
 
 
 def test_what_a_rebase_would_go_on_with_and_links_out_are_refused(repository: Path) -> None:
@@ -224,34 +221,55 @@ def test_a_submodule_and_a_linked_worktree_are_written_where_they_point(
     assert (request.repository, (inside / named).resolve()) == (repository / place, repository / git_dir)
 
 
+NO_NAME = "names no repository in a .git of the workspace"
+NOT_BACK = "names .git/modules/sub, which does not name it"
+
+
 @pytest.mark.parametrize(
-    ("files", "more"),
+    ("files", "more", "said"),
     [
-        (SUBMODULE, ("sub/.git", "gitdir: ../inner/.git")), (SUBMODULE, ("sub/.git", "gitdir: /etc")),
-        (SUBMODULE, ("sub/.git", "gitdir: ../store", "store/config", "[core]\n\tworktree = ../sub")),
-        (SUBMODULE, (".git/modules/sub/config", "[core]\n\tworktree = ../../../other")),
-        (SUBMODULE, (".git/modules/sub/config", SUBMODULE[3] + "\nworktree = ../../../x")),
-        (SUBMODULE, (".git/modules/sub/config.worktree", "[core]\n\tworktree = ../../../x")),
-        (SUBMODULE, ("sub/.git", "../.git/modules/sub")),
-        (SUBMODULE, (".git/modules/sub/config", "")), (SUBMODULE, (".git/modules/sub/commondir", "../..")),
-        (SUBMODULE, (".git/modules/sub/config", "[core]\n\tworktree = ../../../sub\n\tgitproxy = ./x")),
+        (SUBMODULE, ("sub/.git", "gitdir: ../inner/.git"), NO_NAME),
+        (SUBMODULE, ("sub/.git", "gitdir: /x/.git/modules/sub"), NO_NAME),
+        (SUBMODULE, ("sub/.git", "gitdir: ../store", "store/config", "[core]\n\tworktree = ../sub"), NO_NAME),
+        (SUBMODULE, ("sub/.git", "../.git/modules/sub"), NO_NAME),
+        (SUBMODULE, (".git/modules/sub/config", "[core]\n\tworktree = ../../../other"), NOT_BACK),
+        (SUBMODULE, (".git/modules/sub/config", SUBMODULE[3] + "\nworktree = ../../../x"), NOT_BACK),
+        (SUBMODULE, (".git/modules/sub/config.worktree", "[core]\n\tworktree = ../../../x"), NOT_BACK),
+        (SUBMODULE, (".git/modules/sub/config", ""), NOT_BACK),
+        (SUBMODULE, (".git/modules/sub/commondir", "../.."), ".git/modules/sub/commondir, which leads to"),
+        (SUBMODULE, (".git/modules/sub/config", "[core]\n\tworktree = ../../../sub\n\tgitproxy = ./x"),
+         "gitproxy in .git/modules/sub/config."),
         (SUBMODULE, ("sub/.git", "gitdir: ../inner/.git/modules/s", "inner/.git/modules/s/config",
-                     "[core]\n\tworktree = ../../../../sub")),
-        (LINKED, (".git/worktrees/x/gitdir", "{top}/trees/y/.git")),
-        (LINKED, (".git/worktrees/x/commondir", "../../../inner/.git")),
-        (LINKED, (".git/worktrees/x/config.worktree", '[filter "x"]\n\tclean = ./x')),
-        (LINKED, (".git/worktrees/x/rebase-merge/git-rebase-todo", "exec ./x")),
+                     "[core]\n\tworktree = ../../../../sub"), "names inner/.git/modules/s, which does not"),
+        (LINKED, (".git/worktrees/x/gitdir", "{top}/trees/y/.git"), "names .git/worktrees/x, which does not"),
+        (LINKED, (".git/worktrees/x/commondir", "../../../inner/.git"), "names .git/worktrees/x, which does"),
+        (LINKED, (".git/worktrees/x/config.worktree", '[filter "x"]\n\tclean = ./x'),
+         "clean in .git/worktrees/x/config.worktree."),
+        (LINKED, (".git/worktrees/x/rebase-merge/git-rebase-todo", "exec ./x"),
+         "exec in .git/worktrees/x/rebase-merge/git-rebase-todo."),
     ],
 )  # fmt: skip
 def test_a_git_file_that_nothing_points_back_at_or_that_runs_programs_is_refused(
-    repository: Path, files: tuple[str, ...], more: tuple[str, ...]
+    repository: Path, files: tuple[str, ...], more: tuple[str, ...], said: str
 ) -> None:
-    laid(repository, *files, *more)
-    assert is_refused(repository, f"git -C {Path(files[0]).parent} commit -m x")
+    folder = Path(files[0]).parent
+    assert said in why(laid(repository, *files, *more), f"git -C {folder} commit -m x")
 
 
-def test_a_git_file_that_goes_through_a_link_is_refused(repository: Path) -> None:
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        (".git/modules", "sub/.git names its repository through a symbolic link"),
+        ("sub", f"real/.git {NOT_BACK}"),
+        ("sub/.git", "sub/.git is neither a folder nor a file"),
+    ],
+)
+def test_a_link_on_the_way_to_a_repository_is_refused(repository: Path, link: str, said: str) -> None:
     laid(repository, *SUBMODULE)
-    (repository / ".git/modules").rename(repository / "m")
-    (repository / ".git/modules").symlink_to("../m")
-    assert is_refused(repository, "git -C sub commit -m x")
+    (repository / link).rename(repository / "real")
+    (repository / link).symlink_to(repository / "real")
+    assert said in why(repository, "git -C sub commit -m x")
+
+
+def test_a_name_that_is_too_long_is_refused(repository: Path) -> None:
+    assert "File name too long" in why(repository, f"git init {'x' * 300}")

@@ -78,7 +78,9 @@ def check_against(bash: Bash, line: str) -> None:
     ran, made = bash.run(line)
     for words in ran:
         assert any(is_what_ran(each, words) for each in commands), (words, commands)
-    targets = {each.target.text for command in commands for each in command.redirections if not each.reads}
+    targets = {
+        each.target.text for command in commands for each in command.redirections if each.operator != "<"
+    }
     assert None in targets or made <= targets, (made, targets)
 
 

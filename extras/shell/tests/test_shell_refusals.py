@@ -118,6 +118,6 @@ def test_nothing_rests_on_a_grammar_that_errs(
 ) -> None:
     tree = Tree(line, nodes)
     monkeypatch.setattr(shell, "_parser", lambda: SimpleNamespace(parse=lambda _: tree))
-    shell.take_apart.cache_clear()
+    shell.read_line.cache_clear()
     assert take_apart(line) is None
-    shell.take_apart.cache_clear()
+    shell.read_line.cache_clear()
