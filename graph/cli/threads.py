@@ -81,6 +81,8 @@ def show_thread(
         else:
             record = _shown(opened, opened.read(thread))
             value, text = record.as_json(), as_text(record)
+    if html and html.name == "-":  # The page is on stdout, and nothing else.
+        return
     print_json(value) if as_json else echo(f"Wrote {html.name}." if html else text)
 
 

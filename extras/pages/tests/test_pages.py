@@ -33,6 +33,7 @@ def page(cli: CommandLine, thread: str, text: str = "Add up the rain", *replies:
     assert (done.code, done.out) == (0, "Wrote it.html.\n")
     made = (cli.workspace / "it.html").read_text()
     assert_loads_nothing(made)
+    assert cli.run("threads", "show", thread, "--html", "-").out == made
     return made
 
 
