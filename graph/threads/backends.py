@@ -49,6 +49,8 @@ class ThreadServices:
     allowed_types: Mapping[Key, type]
     """The host's own types that records may hold."""
     invocations: Invocations = field(default_factory=Invocations)
+    served_locks: LockTable = field(default_factory=partial(LockTable, None))
+    """Of threads that LangGraph's server runs."""
 
     def journal_of(
         self, saver: BaseCheckpointSaver[Any], store: BaseStore | None = None, *, is_served: bool = False
@@ -82,17 +84,13 @@ class ThreadServices:
         LangGraph's server has locks of its own, but frees them while a cancelled tool may still run.
         """
         if is_served:
-            return self._served_locks
+            return self.served_locks
         kind = kind_of(saver)
         if self.locks is None and kind in {"memory", "postgres"}:
             return _shared(_locks, saver, partial(_make_locks, saver))
         if self.locks is None and kind == "other":
             _warn_of_files(type(saver).__name__)
         return self._lock_table
-
-    @cached_property
-    def _served_locks(self) -> LockTable:
-        return LockTable(None)
 
     @cached_property
     def _file_journal(self) -> FileJournal:

@@ -32,8 +32,6 @@ OPTIONS: Final = "skills_agent"
 """Key of the checkpoint metadata that holds the options a thread was started with."""
 
 SUFFIX: Final = "+zlib"
-WORTHWHILE: Final = 128
-"""Bytes; what is smaller is stored as it is."""
 _FAST: Final = 1
 """zlib's level: a checkpoint takes 40 microseconds, and higher levels save little more."""
 
@@ -53,10 +51,8 @@ class CompressedSerializer(JsonPlusSerializer):
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the type and the bytes of a value, compressed where that is worthwhile."""
+        """Return the type and the bytes of a value, compressed where that makes it smaller."""
         kind, plain = super().dumps_typed(obj)
-        if len(plain) < WORTHWHILE:
-            return kind, plain
         packed = zlib.compress(plain, _FAST)
         return (kind + SUFFIX, packed) if len(packed) < len(plain) else (kind, plain)
 
@@ -117,23 +113,19 @@ def options_in(stored: CheckpointTuple) -> dict[str, Any]:
     return options
 
 
-@contextmanager
-def open_database(settings: Settings, *, create: bool = True) -> Iterator[BaseCheckpointSaver[Any]]:
+def open_database(
+    settings: Settings, *, create: bool = True
+) -> AbstractContextManager[BaseCheckpointSaver[Any]]:
     """Open what keeps the threads of a workspace, making the tables where there are none.
 
     Without `create`, a workspace without threads stays so, and a file on a disk that cannot be written is
     read. Raises DatabaseError where it cannot be used, or goes away while it is.
     """
-    path = state_folder(settings) / FILE
-    opening: AbstractContextManager[BaseCheckpointSaver[Any]]
     if settings.database:
-        opening = postgres().open_postgres(settings.database)
-    elif create or path.is_file():
-        opening = _open_file(make_state_folder(settings) / FILE, to_write=create)
-    else:
-        opening = nullcontext(InMemorySaver())
-    with opening as saver:
-        yield saver
+        return postgres().open_postgres(settings.database)
+    if create or (state_folder(settings) / FILE).is_file():
+        return _open_file(make_state_folder(settings) / FILE, to_write=create)
+    return nullcontext(InMemorySaver())
 
 
 @contextmanager
@@ -142,8 +134,7 @@ def _open_file(path: Path, *, to_write: bool) -> Iterator[SqliteSaver]:
         with _unusable(path, OSError, sqlite3.Error):
             if to_write:
                 _check_room(path)
-            connection = stack.enter_context(closing(open_sqlite(path)))
-            saver = SqliteSaver(connection, serde=strict(CompressedSerializer(), {}))
+            saver = SqliteSaver(open_sqlite(path), serde=strict(CompressedSerializer(), {}))
             stack.callback(_close, saver)
             _set_up(saver, path, to_write=to_write)
         with _unusable(path, sqlite3.OperationalError):

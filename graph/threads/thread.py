@@ -139,18 +139,8 @@ class FencedJournal:
     def __init__(self, journal: Journal, lock: HeldLock) -> None:
         self._journal = journal
         self._lock = lock
-
-    def get(self, thread: str, call_id: str) -> JournalEntry | None:
-        """Return the entry of a call."""
-        return self._journal.get(thread, call_id)
-
-    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
-        """Return the entries of a thread with this effect, the oldest start first."""
-        return self._journal.alike(thread, digest)
-
-    def unsettled(self, thread: str) -> list[JournalEntry]:
-        """Return the entries of a thread that are done and not settled."""
-        return self._journal.unsettled(thread)
+        self.get, self.alike, self.unsettled = journal.get, journal.alike, journal.unsettled
+        self.forget = journal.forget
 
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the check where lock and journal are in one database."""
@@ -160,10 +150,6 @@ class FencedJournal:
             return
         lock.check(begins=begins)
         journal.put(entry, replacing=replacing)
-
-    def forget(self, thread: str) -> None:
-        """Remove the entries of a thread that is deleted."""
-        self._journal.forget(thread)
 
 
 @contextmanager

@@ -206,7 +206,9 @@ class Threads:
         `older_than` is a duration, or a text such as 12h, 30d or 8w. Raises ThreadError.
         """
         age = parse_age(older_than) if isinstance(older_than, str) else older_than
-        names = choose_threads(self.list(), datetime.now(UTC) - age)
+        before = datetime.now(UTC) - age
+        done = (line for line in self.list() if line.when and line.status == "done")
+        names = [line.thread for line in done if datetime.fromisoformat(line.when) < before]
         if not dry_run:
             self.delete(*names)
         return names
@@ -218,12 +220,6 @@ def parse_age(text: str) -> timedelta:
     if match is None:
         raise ThreadError(f"An age is 1h to 99999w, such as 30d; not {text!r}", code="invalid-age")
     return int(match["number"]) * _UNITS[match["unit"]]
-
-
-def choose_threads(summaries: Sequence[ThreadSummary], before: datetime) -> list[str]:
-    """Return the threads that are done and did not move since a time."""
-    done = [line for line in summaries if line.when and line.status == "done"]
-    return [line.thread for line in done if datetime.fromisoformat(line.when) < before]
 
 
 def _summary(thread: str, snapshot: StateSnapshot) -> ThreadSummary:
