@@ -45,11 +45,8 @@ class Question:
         """Read the value of an interrupt: a HITLRequest of langchain."""
         self.id = interrupt.id
         self.requests: Sequence[Request] = interrupt.value["action_requests"]
-        takes = {
-            decision
-            for review in interrupt.value["review_configs"]
-            for decision in review["allowed_decisions"]
-        }
+        reviews = interrupt.value["review_configs"]
+        takes = {decision for review in reviews for decision in review["allowed_decisions"]}
         self.is_for_words = "respond" in takes
         """It is the agent's own, which a person answers in words."""
         calls = "this call" if len(self.requests) == 1 else f"these {len(self.requests)} calls"

@@ -180,7 +180,7 @@ class OpenThread:
                 # A drained invocation is one that is not finished: its steps are kept.
                 suppress(GraphDrained),
             ):
-                parts = self.agent.stream(
+                for part in self.agent.stream(
                     graph_input,
                     self.config,
                     context=Context(),
@@ -188,8 +188,8 @@ class OpenThread:
                     durability="sync",
                     version="v2",
                     control=self.control,
-                )
-                self.progress.follow(parts)
+                ):
+                    self.progress.take(part)
         finally:
             self.snapshot = self.agent.get_state(self.config)
         if self.is_stopped:

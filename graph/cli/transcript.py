@@ -116,12 +116,8 @@ def _holds_for(grant: GrantRecord) -> str:
     """Say for which calls a decision holds."""
     if grant["revoked"]:
         return "revoked"
-    words = {
-        "call": "this call",
-        "skill": f"skill {grant.get('skill')}",
-        "pattern": f"pattern {grant.get('pattern')}",
-        "thread": "this thread",
-    }[grant["scope"]]
+    scope = grant["scope"]
+    words = f"{scope} {grant.get(scope)}" if scope in {"skill", "pattern"} else f"this {scope}"
     if opened := [*map(str, GRAMMAR.call(grant["tool"], grant.get("args") or {}).hosts)]:
         words += f", network: {', '.join(opened)}"
     return f"{words}, granted by {user}" if (user := grant.get("user")) else words
