@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-from traceback import walk_stack
 from types import FrameType
 
 
@@ -30,6 +29,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     An import that is cut off ends in a traceback of any library, or swallows what cut it off. What was begun
     before it is as after a kill: the journal has it.
     """
-    if any(at.f_code.co_filename.startswith("<frozen importlib.") for at, _ in walk_stack(frame)):
-        os._exit(128 + number)
+    while frame:
+        if frame.f_code.co_filename.startswith("<frozen importlib."):
+            os._exit(128 + number)
+        frame = frame.f_back
     raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from tests.graph.cli.command_line import CommandLine
 PROGRAM = """
 import os, signal, sys
 from skills_agent.graph.cli.start import start
+assert "traceback" not in sys.modules  # until it runs, Ctrl-C ends in one
 
 class Interrupts:
     def find_spec(name, path=None, target=None, wanted=sys.argv.pop(1)):
