@@ -60,7 +60,7 @@ def choose_at_first(settings: Settings, *, quiet: bool) -> str:
 
 
 def _ask(settings: Settings, here: Mapping[str, str]) -> str:
-    echo("Which model shall answer? You are asked once; `skills-agent model` changes it.\n")
+    echo("Which model should answer? You are asked once; `skills-agent model` changes it.\n")
     table([(f"  {number}", *offer) for number, offer in enumerate(here.items(), 1)])
     chosen: int = click.prompt("\nNumber", type=click.IntRange(1, len(here)), default=1)
     return _keep(settings, [*here][chosen - 1])

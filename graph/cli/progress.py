@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langgraph.runtime import RunControl
 from langgraph.types import StreamMode
 from rich.console import Console
 from rich.table import Table
@@ -48,10 +49,11 @@ class Progress:
         """Whether a line was printed."""
         self.steps = 0
         """How many have ended."""
+        self.control = RunControl()
+        """Says whether a signal stops what is going on."""
         self._console = Console(highlight=False, quiet=quiet)
         self.is_verbose = False
         """Whether each event has a line."""
-        self._calls: dict[str, str] = {}
         self._is_terminal = is_terminal()
         self._is_shown = self._is_terminal and not quiet
         self._work = Text()
@@ -60,7 +62,8 @@ class Progress:
     def __rich__(self) -> Text:
         """Return what stands beside the spinner."""
         lines = shown(self._speech, "prose").splitlines()[-SPEECH_LINES:]
-        return Text("\n").join([self._work, *(Text(line, style="dim") for line in lines)])
+        work = Text("stopping (once more: leave now)") if self.control.drain_requested else self._work
+        return Text("\n").join([work, *(Text(line, style="dim") for line in lines)])
 
     @property
     def modes(self) -> list[StreamMode]:
@@ -69,7 +72,8 @@ class Progress:
         return [*modes, "tasks"] if self._is_shown else modes
 
     def spinner(self) -> AbstractContextManager[object]:
-        """Show the spinner while a block runs, where a person can see it."""
+        """Show the spinner while a block runs, where a person can see it, and nothing of an earlier one."""
+        self._speech = ""
         return self._console.status(self) if self._is_shown else nullcontext()
 
     def take(self, part: Mapping[str, Any]) -> None:
@@ -141,23 +145,21 @@ class Progress:
         if node in {"gate", "approve"}:
             self.verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []):
-            self.remember(message)
-            if (
-                node == "decide"
-                and isinstance(message, AIMessage)
-                and message.tool_calls
-                and self._is_terminal
-            ):
-                # It stays, as the question is about these calls, and is marked: no line passes for ours.
-                self._quote(str(message.text), f"{'':<{NODE_COLUMN}} | ", "")
-            elif node == "act" and isinstance(message, ToolMessage):
-                call = self._calls.get(message.tool_call_id, message.name or "")
-                self.say(node, f"{call}: {excerpt(str(message.text)) or 'no output'}")
+            match node, message:
+                case "decide", AIMessage(tool_calls=[_, *_]) if self._is_terminal:
+                    # It stays, as the question is about these calls, and is marked: no line passes for ours.
+                    self._quote(str(message.text), f"{'':<{NODE_COLUMN}} | ", "")
+                case "act", ToolMessage():
+                    self._say_result(message)
 
-    def remember(self, message: AnyMessage) -> None:
-        """Remember how the calls of a message read: what comes of one is said beside it."""
-        for call in message.tool_calls if isinstance(message, AIMessage) else ():
-            self._calls[call["id"] or ""] = events.call_text(call["name"], call["args"], CALL_WIDTH)
+    def _say_result(self, message: ToolMessage) -> None:
+        """Say what came of a call, as it was judged: after an edit with other arguments than the model's."""
+        call, text = message.name or "", str(message.text)
+        if judged := self.verdicts.get(message.tool_call_id):
+            call = events.call_text(judged["tool"], judged["args"], CALL_WIDTH)
+            if judged["reason"] == "edited":
+                call, text = f"{call}, as edited", text.partition("\n")[2] or text  # not the note
+        self.say("act", f"{call}: {excerpt(text) or 'no output'}")
 
     def stop(self) -> None:
         """Print what the model had said when it was stopped."""
@@ -166,7 +168,8 @@ class Progress:
 
     def _quote(self, text: str, mark: str, style: str) -> None:
         for line in shown(text.strip(), "prose").splitlines():
-            self._console.print(Text(f"{mark}{line}", style=style), soft_wrap=True)
+            for part in Text(line).wrap(self._console, self._room()):
+                self._console.print(Text(mark) + part, style=style, soft_wrap=True)
 
 
 def excerpt(text: str) -> str:

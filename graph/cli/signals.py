@@ -85,7 +85,8 @@ def _watch(numbers: "socket.socket", control: "RunControl", resume_command: str)
             is_draining = True
             control.request_drain(number.name)
             numbers.settimeout(DRAIN_SECONDS)
-            _write("\nstopping (once more: leave now)\n")
+            # No line break on a terminal: the spinner counts its lines, and says it too.
+            _write("\rstopping (once more: leave now)" + "\n" * (not sys.stderr.isatty()))
     except TimeoutError:
         _exit_now(exit_code_of(control) or TERMINATED, resume_command)
 

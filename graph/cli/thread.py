@@ -104,8 +104,6 @@ class OpenThread:
         self.config = config_of(name, options)
         self.snapshot = agent.get_state(self.config)
         self.progress = Progress(self.snapshot.values.get("verdicts") or {}, quiet=quiet)
-        for message in self.snapshot.values.get("messages") or ():
-            self.progress.remember(message)
 
     @property
     def catalog(self) -> Catalog:
@@ -172,7 +170,7 @@ class OpenThread:
             return
         if isinstance(graph_input, dict):
             self.progress.verdicts.clear()
-        self.control = RunControl()
+        self.control = self.progress.control = RunControl()
         try:
             with (
                 draining(self.control, self.resume_command),

@@ -160,15 +160,18 @@ def test_ctrl_c_stops_the_turn_and_the_next_message_steers(cli: CommandLine) -> 
         server.respond = respond
         model = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
         chosen = ["--thread", "t", "--model", "openai:m"]
-        typed = [(READY, "Rain?\r"), stopped, *[(READY, CTRL_C)] * 2]
-        assert cli.on_terminal("chat", *chosen, answers=typed, **model).code == 130
+        instead = [(READY, "Sun instead\r"), ("sunny", "")]
+        typed = [*instead, (READY, "Rain?\r"), stopped, *[(READY, CTRL_C)] * 2]
+        done = cli.on_terminal("chat", *chosen, answers=typed, **model)
+        last = done.out.rpartition("Rain?")[2]
+        assert (done.code, "sunny" in last, "\nstopping (" in last, "stopping (" in last) == (130, 0, 0, 1)
         asked = len(server.requests)
         assert "/resume goes on" in cli.run("chat", "-c", **model).out
         assert len(server.requests) == asked
-        typed = [(READY, "/resume\r"), stopped, (READY, "Sun instead\r"), ("sunny", ""), END]
+        typed = [(READY, "/resume\r"), stopped, *instead, END]
         done = cli.on_terminal("chat", "-c", answers=typed, **model)
         is_over.set()
-        assert (done.code, said(cli, "t")) == (0, ["Rain?", "Sun instead"])
+        assert (done.code, said(cli, "t")) == (0, ["Sun instead", "Rain?", "Sun instead"])
         ended = cli.on_terminal("chat", "-c", answers=[("It is sunny.", ""), END], **model)
     assert "> Sun instead" in ended.out
 

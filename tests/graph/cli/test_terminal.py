@@ -31,15 +31,16 @@ def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
 def test_a_person_changes_the_arguments_and_sees_what_would_change(cli: CommandLine) -> None:
     """What the model says beside the call stays above the question."""
     cli.write("note.txt", "old\n")
-    said = {**WRITE, "content": "I keep it in a note, so that you find it."}
+    said = {**WRITE, "content": "I keep it in a note, so that you find it there" + " again" * 9 + "."}
     changed = 'e {"path": "note.txt", "content": "final\\n"}\n'
     chosen = ["--model", cli.script(said, "Done.")]
     done = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, changed)])
     assert (done.code, (cli.workspace / "note.txt").read_text()) == (0, "final\n")
     before, _, shown = done.out.partition("Approval needed")
-    assert re.search(r"\| (\x1b\[0m)?I keep it in a note, so that you find it\.\r\n", before)
+    for words in ("I keep it in a note", r"again again again\.\r\n"):
+        assert re.search(rf" \| (\x1b\[0m)?{words}", before)
     shown = shown.partition("This runs instead:")[2]
-    assert ("-old" in shown, "+final" in shown) == (True, True)
+    assert all(each in shown for each in ("-old", "+final", ", as edited: Replaced note.txt"))
 
 
 def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> None:
