@@ -1,6 +1,6 @@
 """A tool call of another agent, as the links of our own graph see it, and its way through them."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, Final, cast
@@ -21,7 +21,7 @@ from skills_agent.nodes.effects import Invocation, tool_messages
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Rest
-from skills_agent.nodes.two_paths import Steps, Waiting, next_step
+from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.parts.shared import PartServices, Unrecorded, own_state
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, RunningCall
@@ -156,34 +156,3 @@ def _run(request: ToolCallRequest, attempt: Attempt) -> Steps[Any]:
     result = yield from handed_on(replace(request, tool_call=attempt.call, tool=tool, runtime=runtime))
     parts = result if isinstance(result, list) else [result]
     return [each if isinstance(each, Command) else {"messages": [each]} for each in parts]
-
-
-def driven(steps: Steps[Any], handler: Callable[[ToolCallRequest], Any]) -> Any:
-    """Take the steps of a call to their end; `handler` runs it."""
-    step = next_step(steps, None)
-    while isinstance(step, Waiting):
-        try:
-            reply = handler(step.input)
-        except Exception as error:  # noqa: BLE001 - raised again in the steps
-            reply = error
-        except BaseException:
-            steps.close()  # or its lock would be held for as long as somebody keeps the error
-            raise
-        step = next_step(steps, reply)
-    return step
-
-
-async def awaited(steps: Steps[Any], handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
-    """Do as `driven` does on an event loop: the steps work with files, and are taken in a thread."""
-    cancellation = Cancellation()
-    step = await cancellation.in_thread(next_step, steps, None)
-    while isinstance(step, Waiting):
-        try:
-            reply = await handler(step.input)
-        except Exception as error:  # noqa: BLE001 - raised again in the steps
-            reply = error
-        except BaseException:
-            steps.close()
-            raise
-        step = await cancellation.in_thread(next_step, steps, reply)
-    return step

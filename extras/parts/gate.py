@@ -1,9 +1,9 @@
 """Gate: a verdict for every tool call, and a person's word where policy asks for it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import ExtendedModelResponse
 from langchain_core.runnables import run_in_executor
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
@@ -18,8 +18,8 @@ from skills_agent.nodes.links.attempt import Link
 from skills_agent.nodes.links.judged import judged
 from skills_agent.nodes.links.on_record import on_record
 from skills_agent.nodes.two_paths import Steps
-from skills_agent.parts.calls import attempt_at, awaited, driven, steps_of, thread_here
-from skills_agent.parts.shared import Part, PartState, applied, joined, name_of, own_state
+from skills_agent.parts.calls import attempt_at, steps_of, thread_here
+from skills_agent.parts.shared import Part, PartState, Request, Response, applied, joined, name_of, own_state
 from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver, UnanswerableError
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
@@ -43,32 +43,20 @@ class Gate(Part):
         super().__init__({**settings, **({"approvers": tuple(approvers)} if approvers else {})})
 
     @override
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ExtendedModelResponse[Any]:
-        shown, written = self._shown(request)
-        return ExtendedModelResponse(handler(shown), written)
-
-    @override
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ExtendedModelResponse[Any]:
-        shown, written = self._shown(request)
-        return ExtendedModelResponse(await handler(shown), written)
-
-    def _shown(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], Command[Any] | None]:
-        """Leave out the tools that no call of this request could use; note what the others may do."""
+    def shown(self, request: Request) -> Request:
+        """Leave out the tools that no call of this request could use."""
         services = self.services(request.state)
         services.know(request.tools)
         hidden = services.policy.hidden(Context.of(request.runtime.context))
-        tools = [tool for tool in request.tools if name_of(tool) not in hidden]
-        risks, known = services.risks(), own_state(request.state).get("skills_agent_risks")
-        written: Command[Any] | None = (
-            None if risks == known else Command(update={"skills_agent_risks": risks})
-        )
-        return request.override(tools=tools), written
+        return request.override(tools=[tool for tool in request.tools if name_of(tool) not in hidden])
+
+    @override
+    def answered(self, request: Request, response: Response) -> Response | ExtendedModelResponse[Any]:
+        """Note what the tools may do."""
+        risks = self.services(request.state).risks()
+        if risks == own_state(request.state).get("skills_agent_risks"):
+            return response
+        return ExtendedModelResponse(response, Command(update={"skills_agent_risks": risks}))
 
     @override
     def after_model(self, state: PartState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -93,20 +81,9 @@ class Gate(Part):
         return await run_in_executor(None, self.after_model, state, runtime)
 
     @override
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+    def steps(self, request: ToolCallRequest) -> Steps[Any] | None:
         if request.tool_call["name"] == LOAD_SKILL:  # which `Skills` answers
-            return handler(request)
-        return driven(self._steps(request), handler)
-
-    @override
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        if request.tool_call["name"] == LOAD_SKILL:
-            return await handler(request)
-        return await awaited(self._steps(request), handler)
-
-    def _steps(self, request: ToolCallRequest) -> Steps[Any]:
+            return None
         services = self.services(request.state)
         services.know(request.runtime.tools or ())
         return steps_of(attempt_at(request, services, None), LINKS, request)

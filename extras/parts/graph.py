@@ -5,12 +5,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Annotated, Any, Final
 
-from langchain.agents.middleware.types import (
-    AgentMiddleware,
-    ExtendedModelResponse,
-    ModelRequest,
-    ModelResponse,
-)
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
@@ -23,10 +18,9 @@ from langgraph.types import Command, Send
 from typing_extensions import TypedDict
 
 from skills_agent.graph.settings import SettingsError
-from skills_agent.parts.shared import CHANNELS, Part, PartState, applied
+from skills_agent.parts.shared import CHANNELS, Part, PartState, Request, Response, applied
 from skills_agent.state.transcript import last_ai, open_calls
 
-Model = Callable[[ModelRequest[Any]], Any]
 _WRITABLE: Final = frozenset({"messages", "skills"})
 
 
@@ -96,17 +90,13 @@ class _Nodes:
 
     def ask(self, state: PartState) -> list[Command[Any]]:
         commands: list[Command[Any]] = []
-        chain: Model = _invoke
-        for part in reversed(_having(self.parts, "wrap_model_call")):
-            chain = _layer(part, chain, commands)
-        return [Command(update={"messages": chain(self._request(state)).result}), *commands]
+        response = _chained([_layer(part, commands) for part in self.parts], _invoke)(self._request(state))
+        return [Command(update={"messages": response.result}), *commands]
 
     async def ask_awaited(self, state: PartState) -> list[Command[Any]]:
         commands: list[Command[Any]] = []
-        chain: Model = _ainvoke
-        for part in reversed(_having(self.parts, "awrap_model_call")):
-            chain = _awaited_layer(part, chain, commands)
-        response = await chain(self._request(state))
+        layers = [_awaited_layer(part, commands) for part in self.parts]
+        response = await _chained(layers, _ainvoke)(self._request(state))
         return [Command(update={"messages": response.result}), *commands]
 
     def next(self, state: Mapping[str, Any]) -> str | list[Send]:
@@ -115,7 +105,7 @@ class _Nodes:
             return [Send("tools", [call]) for call in calls]
         return self.end if state["messages"][-1] is last_ai(state["messages"]) else "model"
 
-    def _request(self, state: PartState) -> ModelRequest[Any]:
+    def _request(self, state: PartState) -> Request:
         return ModelRequest(
             model=self.model,
             messages=state["messages"],
@@ -167,48 +157,43 @@ def _after(state: Mapping[str, Any], updates: Iterable[Mapping[str, Any]]) -> Ma
     return state
 
 
-def _having(parts: Sequence[Part], hook: str) -> list[Part]:
-    return [part for part in parts if getattr(type(part), hook) is not getattr(AgentMiddleware, hook)]
-
-
 def _chained(hooks: Sequence[Callable[..., Any]], last: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return what calls the first hook, which gets the next as its handler, and so on."""
     return reduce(lambda rest, hook: lambda request: hook(request, rest), reversed(hooks), last)
 
 
-def _layer(part: Part, rest: Model, commands: list[Command[Any]]) -> Model:
-    def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+def _layer(part: Part, commands: list[Command[Any]]) -> Callable[..., Response]:
+    def ask(request: Request, rest: Callable[[Request], Response]) -> Response:
         return _plain(part.wrap_model_call(request, rest), commands)
 
     return ask
 
 
-def _awaited_layer(part: Part, rest: Model, commands: list[Command[Any]]) -> Model:
-    async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+def _awaited_layer(part: Part, commands: list[Command[Any]]) -> Callable[..., Awaitable[Response]]:
+    async def ask(request: Request, rest: Callable[[Request], Awaitable[Response]]) -> Response:
         return _plain(await part.awrap_model_call(request, rest), commands)
 
     return ask
 
 
-def _plain(response: Any, commands: list[Command[Any]]) -> ModelResponse[Any]:
+def _plain(response: Response | ExtendedModelResponse[Any], commands: list[Command[Any]]) -> Response:
     """Return a response without what a part writes with it, which joins the commands."""
-    if isinstance(response, ExtendedModelResponse):
-        commands.extend([response.command] if response.command else [])
-        response = response.model_response
-    plain: ModelResponse[Any] = response
-    return plain
+    if not isinstance(response, ExtendedModelResponse):
+        return response
+    commands.extend([response.command] if response.command else [])
+    return response.model_response
 
 
-def _invoke(request: ModelRequest[Any]) -> ModelResponse[Any]:
+def _invoke(request: Request) -> Response:
     model, messages = _bound(request)
     return ModelResponse([model.invoke(messages)])
 
 
-async def _ainvoke(request: ModelRequest[Any]) -> ModelResponse[Any]:
+async def _ainvoke(request: Request) -> Response:
     model, messages = _bound(request)
     return ModelResponse([await model.ainvoke(messages)])
 
 
-def _bound(request: ModelRequest[Any]) -> tuple[Any, list[AnyMessage]]:
+def _bound(request: Request) -> tuple[Any, list[AnyMessage]]:
     model = request.model.bind_tools(request.tools) if request.tools else request.model
     return model, [*([request.system_message] if request.system_message else []), *request.messages]

@@ -1,11 +1,10 @@
 """Once: an effect happens at most once without a person's word."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from threading import Lock
 from typing import Any, ClassVar, Final, cast
 
-from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig, run_in_executor
 from langgraph.config import get_config
@@ -27,17 +26,8 @@ from skills_agent.nodes.links.fitted import fitted
 from skills_agent.nodes.links.once import once
 from skills_agent.nodes.links.recalled import recalled
 from skills_agent.nodes.two_paths import Steps
-from skills_agent.parts.calls import (
-    OneCall,
-    allowed,
-    attempt_at,
-    awaited,
-    driven,
-    invocation_here,
-    steps_of,
-    thread_here,
-)
-from skills_agent.parts.shared import Part, PartState, own_state
+from skills_agent.parts.calls import OneCall, allowed, attempt_at, invocation_here, steps_of, thread_here
+from skills_agent.parts.shared import Part, PartState, Request, Response, own_state
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.transcript import answered_ids, calls_of, open_calls, repair
@@ -87,22 +77,7 @@ class Once(Part):
         return await run_in_executor(None, self.before_agent, state, runtime)
 
     @override
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        return self._announced(request, handler(request))
-
-    @override
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        return await run_in_executor(None, self._announced, request, await handler(request))
-
-    def _announced(
-        self, request: ModelRequest[Any], response: ModelResponse[Any]
-    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+    def answered(self, request: Request, response: Response) -> Response | ExtendedModelResponse[Any]:
         """Give each call an id of its own, and write down that it may begin: a lost journal is noticed so."""
         services = self.services(request.state)
         services.know(request.tools)
@@ -123,16 +98,7 @@ class Once(Part):
         return ExtendedModelResponse(response, Command(update={"skills_agent_announced": announced}))
 
     @override
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
-        return driven(self._steps(request), handler)
-
-    @override
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        return await awaited(self._steps(request), handler)
-
-    def _steps(self, request: ToolCallRequest) -> Steps[Any]:
+    def steps(self, request: ToolCallRequest) -> Steps[Any]:
         services, call_id = self.services(request.state), request.tool_call["id"] or ""
         services.know(request.runtime.tools or ())
         thread, invocation = thread_here(services), invocation_here(services, call_id)

@@ -16,9 +16,17 @@ from threading import Lock
 from typing import Annotated, Any, ClassVar, Final, NotRequired, cast
 from weakref import WeakSet
 
-from langchain.agents.middleware.types import AgentMiddleware, OmitFromInput, PrivateStateAttr
+from langchain.agents.middleware.types import (
+    AgentMiddleware,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    OmitFromInput,
+    PrivateStateAttr,
+)
 from langchain.agents.middleware.types import AgentState as HostState
 from langchain_core.messages.tool import ToolCall
+from langchain_core.runnables import run_in_executor
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
@@ -31,6 +39,8 @@ from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.host_tools import HostTools
 from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.nodes.schemas import lean_tools
+from skills_agent.nodes.two_paths import Steps
+from skills_agent.parts.driving import awaited, driven
 from skills_agent.skills.policy.patterns import Places
 from skills_agent.state.records import (
     CatalogRecord,
@@ -46,6 +56,8 @@ from skills_agent.state.transcript import LOAD_SKILL
 
 logger = logging.getLogger(__name__)
 
+Request = ModelRequest[Any]
+Response = ModelResponse[Any]
 _IN_CODE: Final = {"audit": "off", "model": "offline", "bundled_skills": False}
 """Settings of our own graph that mean nothing here: the agent has its own model, and its own record."""
 
@@ -161,15 +173,42 @@ class Part(AgentMiddleware[PartState, Any, Any]):
         known = state.get("skills_agent_parts") or {}
         return None if known.get(self.kind) == self.key else {"skills_agent_parts": {self.kind: self.key}}
 
+    def shown(self, request: Request) -> Request:
+        """Return a model call as the model gets it."""
+        return request
+
+    def answered(self, request: Request, response: Response) -> Response | ExtendedModelResponse[Any]:
+        """Return the reply to a model call, with what is written into the state beside it."""
+        del request
+        return response
+
+    @override
+    def wrap_model_call(
+        self, request: Request, handler: Callable[[Request], Response]
+    ) -> Response | ExtendedModelResponse[Any]:
+        return self.answered(request, handler(self.shown(request)))
+
+    @override
+    async def awrap_model_call(
+        self, request: Request, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Response | ExtendedModelResponse[Any]:
+        shown = await run_in_executor(None, self.shown, request)
+        return await run_in_executor(None, self.answered, request, await handler(shown))
+
+    def steps(self, request: ToolCallRequest) -> Steps[Any] | None:
+        """Return what becomes of a tool call; None where its tool is just called."""
+
     @override
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
-        return handler(self.of_all(request))
+        steps = self.steps(request)
+        return driven(steps, handler) if steps else handler(self.of_all(request))
 
     @override
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        return await handler(self.of_all(request))
+        steps = self.steps(request)
+        return await (awaited(steps, handler) if steps else handler(self.of_all(request)))
 
     def of_all(self, request: ToolCallRequest) -> ToolCallRequest:
         """Return the call of a tool of this part for the one that works with all parts of the agent."""

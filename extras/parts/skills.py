@@ -1,13 +1,13 @@
 """Skills: their catalog in the prompt, their loads in a ledger, their files as resources."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
-from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import run_in_executor
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
@@ -25,7 +25,17 @@ from skills_agent.nodes.load import load
 from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.select import select
 from skills_agent.parts.calls import OneCall, invocation_here
-from skills_agent.parts.shared import Part, PartServices, PartState, applied, joined, name_of, own_state
+from skills_agent.parts.shared import (
+    Part,
+    PartServices,
+    PartState,
+    Request,
+    Response,
+    applied,
+    joined,
+    name_of,
+    own_state,
+)
 from skills_agent.parts.trace import trace_loads
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.skills.sources import Source
@@ -119,21 +129,7 @@ class Skills(Part):
         return update
 
     @override
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        return self._answered(request, handler(self._shown(request)))
-
-    @override
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        shown = await run_in_executor(None, self._shown, request)
-        return await run_in_executor(None, self._answered, request, await handler(shown))
-
-    def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    def shown(self, request: Request) -> Request:
         """Return a request with the catalog, the loaded skills, and the tools that they need."""
         services, state = self.services(request.state), own_state(request.state)
         services.know(request.tools)
@@ -152,9 +148,8 @@ class Skills(Part):
         system = SystemMessage(joined_content(before, text))
         return request.override(tools=tools, messages=messages, system_message=system)
 
-    def _answered(
-        self, request: ModelRequest[Any], response: ModelResponse[Any]
-    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+    @override
+    def answered(self, request: Request, response: Response) -> Response | ExtendedModelResponse[Any]:
         """Load what the model asks for, before any tool of its message runs."""
         services, state = self.services(request.state), own_state(request.state)
         if (skills := services.requests.shown_skills(state, request.runtime)) is None:

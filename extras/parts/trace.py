@@ -225,16 +225,11 @@ class TraceHandler(BaseCallbackHandler):
 
     @override
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
-        self._fail(run_id, error)
+        if span := self._spans.pop(run_id, None):
+            _failed(span, error)
+            span.end()
 
-    @override
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
-        self._fail(run_id, error)
+    on_tool_error = on_llm_error
 
     def _begin(self, run: UUID, name: str, attributes: Attributes) -> None:
         self._spans[run] = _TRACER.start_span(name, attributes=attributes)
-
-    def _fail(self, run: UUID, error: BaseException) -> None:
-        if span := self._spans.pop(run, None):
-            _failed(span, error)
-            span.end()

@@ -1,6 +1,6 @@
 """Workspace: files, scripts and commands in a sandbox, whose changes are looked at."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.nodes.two_paths import Steps
-from skills_agent.parts.calls import attempt_at, awaited, driven, handed_on, steps_of
+from skills_agent.parts.calls import attempt_at, handed_on, steps_of
 from skills_agent.parts.shared import Part
 from skills_agent.state.call_attempt import RUNNING_CALL
 
@@ -38,18 +38,7 @@ class Workspace(Part):
         super().__init__({**settings, "workspace": Path(folder).absolute()}, tools)
 
     @override
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
-        steps = self._steps(request)
-        return driven(steps, handler) if steps else handler(request)
-
-    @override
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        steps = self._steps(request)
-        return await awaited(steps, handler) if steps else await handler(request)
-
-    def _steps(self, request: ToolCallRequest) -> Steps[Any] | None:
+    def steps(self, request: ToolCallRequest) -> Steps[Any] | None:
         """Return the steps of a call of a tool of this part, which has a key; None for a call of another."""
         own = self.of_all(request)
         if own is request:
