@@ -13,6 +13,7 @@ from fcntl import ioctl
 from posix import _exit as end_at_once
 
 from attributes import PLACES, change, memory, signed  # type: ignore[import-not-found]  # there are no packages
+from supervisor import release_streams  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers know the name: importing `typing` would cost as much as all the rest
@@ -64,14 +65,6 @@ def received(connection: "_socket.socket") -> "int | None":
     _, controls, *_ = connection.recvmsg(1, 64)
     connection.close()
     return struct.unpack("i", controls[0][2][:4])[0] if controls else None
-
-
-def release_streams() -> None:
-    """Leave the streams to the program: the agent has to notice when they end."""
-    nothing = posix.open("/dev/null", posix.O_RDWR)
-    for descriptor in (0, 1, 2):
-        posix.dup2(nothing, descriptor)
-    posix.close(nothing)
 
 
 def reap(child: int) -> None:

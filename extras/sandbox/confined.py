@@ -14,7 +14,14 @@ import stat
 import struct
 from posix import _exit as end_at_once
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+from supervisor import (  # type: ignore[import-not-found]  # there are no packages here
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    of_libc,
+    prctl,
+)
+
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 SECCOMP = {"x86_64": 317, "aarch64": 277}
 CAPSET = {"x86_64": 126, "aarch64": 91}
@@ -41,7 +48,7 @@ def main(arguments: list[str]) -> None:
         rules = [rule.split(":", 1) for rule in arguments[3:end]]
         written = restrict(files, scopes, [(int(rights), path) for rights, path in rules])
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_CHILD_SUBREAPER)
         parent = posix.getpid()
         if not (child := posix.fork()):
             ours.close()
@@ -60,7 +67,7 @@ def start(
     """Put the program into a domain of its own under the filter, and become it. Does not return."""
     code, doing = FAILED, "confine"
     try:
-        check(prctl(PR_SET_PDEATHSIG, _signal.SIGKILL), "to end a program with this one")
+        check(of_libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0), "to end a program with this one")
         if posix.getppid() != parent:
             end_at_once(FAILED)
         posix.setsid()  # a signal to its own group reaches nothing else
@@ -81,7 +88,7 @@ def start(
 
 def drop_rights() -> None:
     """Give up every right of root; with no_new_privs, a program that is started later gets none, either."""
-    check(prctl(PR_SET_NO_NEW_PRIVS, 1), "no_new_privs")
+    check(of_libc("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     header = struct.pack("II", CAPABILITY_VERSION, 0)
     check(system_call(CAPSET[posix.uname().machine], header, bytes(24)), "to give up rights")
 
@@ -125,22 +132,9 @@ def filter_calls(program: bytes) -> int:
     return check(system_call(number, SET_MODE_FILTER, NEW_LISTENER, header), "a filter that asks")
 
 
-def prctl(option: int, value: int) -> int:
-    """Set an attribute of this process."""
-    return call("prctl", option, value, 0, 0, 0)
-
-
 def system_call(number: int, *arguments: "int | bytes") -> int:
     """Make a call that the C library has no function for."""
-    return call("syscall", number, *arguments)
-
-
-def call(function: str, *arguments: "int | bytes") -> int:
-    """Call a function of the C library, as `ctypes.CDLL(None)` does, which is slow to import."""
-    import _ctypes  # noqa: PLC0415 - of use on Linux alone
-
-    address = _ctypes.dlsym(_ctypes.dlopen(None, 0), function)  # type: ignore[arg-type]
-    return int(_ctypes.call_cdeclfunction(address, arguments))
+    return int(of_libc("syscall", number, *arguments))
 
 
 def check(result: int, what: str) -> int:

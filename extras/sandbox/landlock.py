@@ -16,15 +16,14 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final
 
-from skills_agent.sandbox import confined, seccomp
+from skills_agent.sandbox import seccomp
 from skills_agent.sandbox.confined_runner import ConfinedRunner, Network, try_confined
 from skills_agent.sandbox.layered_runner import Probe, probed
 from skills_agent.sandbox.mounts import ETC, ETC_OF_NETWORK, SYSTEM
-from skills_agent.skills.scripts.supervised import PYTHON
+from skills_agent.skills.scripts.supervised import PYTHON, small_program
 
-_START: Final = "import sys; sys.path.append({!r}); import confined; confined.main(sys.argv[1:])"
-CONFINED: Final = (PYTHON, "-I", "-S", "-X", "utf8", "-c", _START.format(os.path.dirname(__file__)))  # noqa: PTH120
-"""The command of confined.py, before its arguments; imported, it is not compiled for every script."""
+CONFINED: Final = small_program("confined", os.path.dirname(__file__))  # noqa: PTH120
+CREATE_RULESET: Final = 444
 EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER, REMOVE_FOLDER, REMOVE_FILE = (1 << bit for bit in range(6))
 MAKE_FOLDER, MAKE_FILE, MAKE_FIFO, MAKE_LINK = (1 << bit for bit in (7, 8, 10, 12))
 REFER, TRUNCATE = (1 << bit for bit in (13, 14))
@@ -108,7 +107,7 @@ def landlock_version() -> int:
         return 0
     call = ctypes.CDLL(None).syscall
     call.restype = ctypes.c_long
-    return max(0, int(call(confined.CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
+    return max(0, int(call(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
 def system_paths() -> list[Path]:

@@ -24,9 +24,7 @@ from skills_agent.skills.scripts.runner import Stop
 
 PYTHON: Final = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 """That of the system, and not that of a virtual environment, which may be in a workspace."""
-_START: Final = "import sys; sys.path.append({!r}); import supervisor; supervisor.main(sys.argv[1:])"
-SUPERVISOR: Final = (PYTHON, "-I", "-S", "-X", "utf8", "-c", _START.format(os.path.dirname(__file__)))  # noqa: PTH120
-"""The command of supervisor.py, before its arguments; imported, it is not compiled for every script."""
+_HERE: Final = os.path.dirname(__file__)  # noqa: PTH120
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
 LOOKOUT_SECONDS: Final = 0.05
@@ -38,6 +36,18 @@ DRAIN_CHUNKS: Final = 32
 """Read at most after the end: twice what a pipe holds where an unprivileged user has enlarged it."""
 KILL_SECONDS: Final = 10
 """How long the end of every process is waited for: one in a dead network file system never ends."""
+
+
+def small_program(name: str, folder: str = _HERE) -> tuple[str, ...]:
+    """Return the command of a module in a folder, before its arguments: one that imports next to nothing.
+
+    It may import `supervisor`. Imported itself, it is not compiled for every script.
+    """
+    start = f"import sys; sys.path += {[_HERE, folder]}; import {name}; {name}.main(sys.argv[1:])"
+    return (PYTHON, "-I", "-S", "-X", "utf8", "-c", start)
+
+
+SUPERVISOR: Final = small_program("supervisor")
 
 
 @dataclass(frozen=True, slots=True)

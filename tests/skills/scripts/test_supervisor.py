@@ -4,10 +4,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from skills_agent.skills.scripts import supervisor
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.supervised import SUPERVISOR
 
 
@@ -17,6 +20,12 @@ def test_next_to_nothing_is_imported() -> None:
     )
     done = subprocess.run([*SUPERVISOR[:-1], program], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"supervisor", "resource", "select", "_signal", "time"}
+
+
+def test_no_program_but_a_wrapper_runs_in_the_supervisors_python(tmp_path: Path) -> None:
+    program = (*SUPERVISOR[:-1], "import sys; print('supervisor' in sys.modules, flush=True)")
+    request = ScriptRequest("", None, program, None, tmp_path)
+    assert ControlledRunner(environment={}).run(request).stdout == "False\n"
 
 
 MEBIBYTE = 1 << 20
