@@ -19,9 +19,10 @@ from skills_agent.sandbox import mounts
 from skills_agent.sandbox.after import After
 from skills_agent.sandbox.closed_network import NO_RETRIES
 from skills_agent.sandbox.layered import Layers
-from skills_agent.sandbox.layered_runner import LayeredRunner, Probe, probed, run_trial
+from skills_agent.sandbox.layered_runner import LayeredRunner
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
 from skills_agent.sandbox.overlay import NOT_MOUNTED, binding, mounted, mounting
+from skills_agent.sandbox.probes import Probe, probed, run_trial
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
@@ -74,7 +75,7 @@ class BwrapRunner(LayeredRunner):
 
     def _mounting(self) -> tuple[str, ...]:
         with suppress(OSError, subprocess.TimeoutExpired):
-            return mounting(self.environment.get("PATH"), self.workspace, self._store.folder)
+            return mounting(self.workspace, self._store.folder)
         return ()
 
     @contextmanager
@@ -171,7 +172,7 @@ class BwrapRunner(LayeredRunner):
         command: tuple[str, ...] = ()
         if inert is not None:
             with suppress(OSError, subprocess.TimeoutExpired):
-                command = binding(self.environment.get("PATH"), self.workspace, self._store.folder)
+                command = binding(self._store.folder)
         return [*command, *mounted([], [*copies, *(inert or ())])] if command else []
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:

@@ -57,20 +57,20 @@ def isolation(
         reasons.append(tried.reason)
         is_certain = is_certain and tried.is_certain
         if is_certain and tried.program:
-            view = _view(path, workspace, state, mounts=kind.mounts)
+            view = _view(workspace, state, mounts=kind.mounts)
             return Isolation(kind.level, f"{'; '.join(reasons)}{view}{note}")
     if wish == "require" or not is_certain:
         return Isolation(None, "; ".join(reasons))
     return plain_isolation("; ".join(reasons))
 
 
-def _view(path: str | None, workspace: Path | None, state: Path | None, *, mounts: bool) -> str:
+def _view(workspace: Path | None, state: Path | None, *, mounts: bool) -> str:
     """Return what runs write into, where that is known."""
     if not workspace or not state:
         return ""
     folder = next(each for each in (state, *state.parents) if each.is_dir())
     try:
-        why = why_not_mounted(path, workspace, folder) if mounts else "this sandbox has no mounts"
+        why = why_not_mounted(workspace, folder) if mounts else "this sandbox has no mounts"
         if not why:
             return "; runs write into layers (overlayfs)"
         kind = "clones" if can_clone(folder, workspace) else "copies"

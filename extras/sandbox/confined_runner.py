@@ -20,8 +20,9 @@ from skills_agent.sandbox import forwarder, mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import Layers
-from skills_agent.sandbox.layered_runner import LayeredRunner, run_trial
+from skills_agent.sandbox.layered_runner import LayeredRunner
 from skills_agent.sandbox.mounts import OWN_FOLDER
+from skills_agent.sandbox.probes import run_trial
 from skills_agent.sandbox.translated import translate_file, translate_tree, translation
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import Care, ScriptRun

@@ -18,8 +18,8 @@ from typing import ClassVar, Final
 
 from skills_agent.sandbox import seccomp
 from skills_agent.sandbox.confined_runner import ConfinedRunner, Network, try_confined
-from skills_agent.sandbox.layered_runner import Probe, probed
 from skills_agent.sandbox.mounts import ETC, ETC_OF_NETWORK, SYSTEM
+from skills_agent.sandbox.probes import Probe, probed
 from skills_agent.skills.scripts.supervised import PYTHON, small_program
 
 CONFINED: Final = small_program("confined", os.path.dirname(__file__))  # noqa: PTH120

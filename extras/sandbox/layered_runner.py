@@ -1,12 +1,11 @@
 """The runner whose runs write into layers: what a person decides about them later is kept with the layers."""
 
-import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar
 
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.closed_network import closed_network_text, open_network_text
@@ -14,6 +13,7 @@ from skills_agent.sandbox.copies import make_copies
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.overlay import make_layers, mounts_below
+from skills_agent.sandbox.probes import Probe
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.scripts.choice import refused
@@ -22,44 +22,6 @@ from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.run_folders import DiskUse
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.shared_folders import shared_with
-
-PROBE_SECONDS: Final = 30
-"""How long a sandbox may take to start a program that does nothing: a starved machine is slow."""
-
-
-class Probe(NamedTuple):
-    """Whether a sandbox works here."""
-
-    program: str | None
-    """Where its program is; None when it does not work."""
-    reason: str
-    is_certain: bool = True
-    """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
-
-
-def probed(name: str, trial: Callable[[], Probe]) -> Probe:
-    """Return what a trial of a sandbox shows; one that raises OSError or TimeoutExpired shows nothing."""
-    try:
-        return trial()
-    except subprocess.TimeoutExpired:
-        return Probe(None, f"{name} did not start within {PROBE_SECONDS} seconds", is_certain=False)
-    except OSError as error:
-        return Probe(None, f"{name} cannot be run: {error}", is_certain=False)
-
-
-def run_trial(
-    command: Sequence[str], folder: Path | None = None, pass_fds: Sequence[int] = ()
-) -> "subprocess.CompletedProcess[str]":
-    """Run a program to its end to see whether it works. Raises OSError and TimeoutExpired."""
-    return subprocess.run(  # noqa: S603
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PROBE_SECONDS,
-        check=False,
-        pass_fds=pass_fds,
-    )
 
 
 @dataclass(kw_only=True, eq=False)

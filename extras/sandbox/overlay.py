@@ -7,7 +7,6 @@ LAYER/ lower -> the real folder
 
 import os
 import stat
-import subprocess
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -15,80 +14,57 @@ from tempfile import mkdtemp
 from typing import Final
 
 from skills_agent.sandbox.layer import Layer
+from skills_agent.sandbox.probes import run_trial
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.scripts.environment import is_root
-from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.scripts.supervised import small_program
 from skills_agent.skills.trees import remove_tree
 
-TRIAL_SECONDS: Final = 30
 NOT_MOUNTED: Final = "skills-agent: no layer: "
-_MOUNT: Final = f"""\
-failed() {{ echo "{NOT_MOUNTED}$why" >&2; exit 1; }}
-n=$1 options=lowerdir=lower,upperdir=upper,workdir=work,userxattr$2; shift 2
-while [ "$n" -gt 0 ]; do
-  why=$(cd "$1" && "$0" -t overlay overlay -o "$options" merged 2>&1) || failed
-  shift; n=$((n-1))
-done
-n=$1; shift
-while [ "$n" -gt 0 ]; do
-  why=$("$0" --bind "$1" "$1" 2>&1 && "$0" -o remount,bind,noexec "$1" 2>&1) || failed
-  shift; n=$((n-1))
-done
-exec "$@"
-"""
-"""Mounts by the program `$0` the layers that it is given, and folders of which nothing is executed, and
-goes on as the program after them. In a layer's own folder all paths are short words: an option of mount has
-no room for `,` or `:` of a person's."""
-_NAMESPACES: Final = (("--mount",), ("--user", "--map-root-user", "--mount"))
-"""A namespace of mounts alone, where that may be had, keeps the owners of files."""
+MOUNTING: Final = small_program("mounting", os.path.dirname(__file__))  # noqa: PTH120
+"""The command of mounting.py."""
+NEW_MOUNTS, NEW_USERS, NOEXEC = 0x20000, 0x10000000, 8
+"""Flags of `unshare` and `mount`."""
 
 
 @lru_cache(maxsize=8)
-def mounting(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]:
+def mounting(workspace: Path, folder: Path) -> tuple[str, ...]:
     """Return the command that mounts layers over a workspace, kept in a folder; empty where none can be.
 
     It is followed by what `mounted` returns, and a program. Tries it; raises OSError and TimeoutExpired where
     that shows nothing. Linux 5.11 is the first that lets users mount them.
     """
-    commands = _commands(path, workspace, workspace)
-    return next((each for each in commands if not _failure(each, workspace, folder)), ())
+    return next((each for each in _commands(workspace) if not _failure(each, workspace, folder)), ())
 
 
-def why_not_mounted(path: str | None, workspace: Path, folder: Path) -> str:
+def why_not_mounted(workspace: Path, folder: Path) -> str:
     """Return why no layer is mounted over a workspace; empty where one is. Arguments and errors as above."""
     if any(mounts_below(workspace)):
         return "something is mounted in the workspace"
-    if mounting(path, workspace, folder):
+    if mounting(workspace, folder):
         return ""
-    if not (commands := _commands(path, workspace, workspace)):
-        return "unshare or mount is not installed, or the workspace belongs to another user or group"
+    if not (commands := _commands(workspace)):
+        return "the workspace belongs to another user or group"
     return _failure(commands[-1], workspace, folder).removeprefix(NOT_MOUNTED)
 
 
 @lru_cache(maxsize=8)
-def binding(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]:
-    """Return the command for no layers, but for folders of which nothing is executed; arguments as above."""
-    for command in _commands(path, workspace, folder):
-        if not _tried([*command, *mounted([], [folder]), "/bin/sh", "-c", ":"]).returncode:
+def binding(folder: Path) -> tuple[str, ...]:
+    """Return the command for no layers, but for folders of which nothing is executed; errors as above."""
+    for command in _commands(folder):
+        if not run_trial([*command, *mounted([], [folder]), "/bin/sh", "-c", ":"]).returncode:
             return command
     return ()
 
 
-def _commands(path: str | None, workspace: Path, changed: Path) -> list[tuple[str, ...]]:
+def _commands(changed: Path) -> list[tuple[str, ...]]:
     """Return the commands that may mount, where what is `changed` belongs to this user."""
-    # Outside of the sandbox nothing is found by the PATH of a run: it may have folders of the workspace.
-    unshare, mount = (find_program(name, path, workspace).path for name in ("unshare", "mount"))
-    if not unshare or not mount:
-        return []
     status = changed.stat()
     # In a namespace of users there is one user and one group: what belongs to others cannot be changed.
     is_own = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
-    namespaces = [*_NAMESPACES[: is_root()], *_NAMESPACES[1 : 1 + is_own]]
-    return [(unshare, *each, "--", "/bin/sh", "-c", _MOUNT, mount) for each in namespaces]
-
-
-def _tried(command: list[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False)  # noqa: S603
+    # A namespace of mounts alone, where that may be had, keeps the owners of files.
+    namespaces = [*[NEW_MOUNTS] * is_root(), *[NEW_USERS | NEW_MOUNTS] * is_own]
+    return [(*MOUNTING, str(each)) for each in namespaces]
 
 
 def _failure(command: tuple[str, ...], workspace: Path, folder: Path) -> str:
@@ -97,10 +73,10 @@ def _failure(command: tuple[str, ...], workspace: Path, folder: Path) -> str:
     try:
         (layer,) = make_layers(trial, [workspace], 0)
         made = str(layer.view / ".made-in-layer")
-        tried = _tried([*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', made])
+        tried = run_trial([*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', made])
         if not tried.returncode and (layer.content / ".made-in-layer").is_file():
             return ""
-        return (tried.stderr.strip().splitlines() or ["unshare failed"])[-1]
+        return (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
     finally:
         remove_tree(trial)
 
@@ -130,8 +106,8 @@ def mounted(layers: Iterable[Layer], inert: Iterable[Path] | None = None) -> lis
     """
     folders = [str(layer.content.parent) for layer in layers]
     places = [str(path) for path in inert or () if path.is_dir()]
-    options = "" if inert is None else ",noexec"
-    return [str(len(folders)), options, *folders, str(len(places)), *places]
+    flags = 0 if inert is None else NOEXEC
+    return [str(flags), str(len(folders)), *folders, str(len(places)), *places]
 
 
 def mounts_below(folder: Path) -> Iterator[Path]:

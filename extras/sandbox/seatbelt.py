@@ -20,7 +20,7 @@ from typing import ClassVar, Final
 
 from skills_agent.sandbox.confined_runner import ConfinedRunner, Network, mark_of, try_confined
 from skills_agent.sandbox.layered import Layers
-from skills_agent.sandbox.layered_runner import Probe, probed
+from skills_agent.sandbox.probes import Probe, probed
 from skills_agent.skills.confined import is_in, opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import ScriptRun

@@ -31,6 +31,16 @@ class OnFolders(BwrapRunner):
     _care = WatchedRunner._care
 
 
+class OnCopies(BwrapRunner):
+    """One whose scripts write in copies, as on a machine that mounts no layers."""
+
+    def _mounting(self) -> tuple[str, ...]:
+        return ()
+
+
+BY_VIEW = {"folder": OnFolders, "copy": OnCopies}
+
+
 def main() -> None:
     """Run scripts one after another."""
     if "undumpable" in sys.argv:
@@ -58,7 +68,7 @@ def run(asked: dict[str, Any]) -> ScriptResult:
     }
     sandboxed = {**control, "network": asked["network"]}
     kinds = sandboxes()
-    first = (OnFolders if asked["view"] == "folder" else kinds[0])(**sandboxed)
+    first = BY_VIEW.get(asked["view"], kinds[0])(**sandboxed)
     plain = WatchedRunner(**control)
     found = ChosenRunner([first, *(kind(**sandboxed) for kind in kinds[1:])], plain)
     runners: dict[str, ScriptRunner] = {"controlled": plain, "bwrap": first}

@@ -115,14 +115,6 @@ def overlay(user: int, *, copied: bool = False) -> Iterator[Overlay]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def without_overlays(folder: Path) -> str:
-    """Return entries of PATH on a machine that mounts none, as many containers."""
-    program = folder / "unshare"
-    program.write_text("#!/bin/sh\nexit 1\n")
-    program.chmod(0o755)
-    return f"{folder}:/usr/local/bin:/usr/bin:/bin"
-
-
 def users() -> list[int]:
     """Return whom scripts are tried as: this user, and nobody where this one is root."""
     return [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extras.sandbox.tests.overlay import without_overlays
-from skills_agent.sandbox import choice, landlock, layered_runner
+from skills_agent.sandbox import choice, landlock, overlay, probes
 from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import environment
@@ -100,7 +99,7 @@ def test_a_sandbox_that_nobody_could_try_is_not_one_that_does_not_work(
     refusal = program.read_text()
     program.write_text(answer)
     with monkeypatch.context() as patched:
-        patched.setattr(layered_runner, "PROBE_SECONDS", 0.5)
+        patched.setattr(probes, "PROBE_SECONDS", 0.5)
         runner = runner_for(sandbox, request_here, broken)
         for ask in (runner.run, runner.preflight):
             with pytest.raises(ScriptError, match=f"not known, for bubblewrap {told}"):
@@ -124,9 +123,10 @@ def test_a_doctor_can_say_what_a_setting_comes_to(sandbox: Wish, level: str | No
 
 
 @pytest.mark.skipif(probe(SYSTEM).program is None, reason=probe(SYSTEM).reason)
-def test_a_doctor_can_say_what_runs_write_into(tmp_path: Path) -> None:
-    found = choice.isolation("auto", without_overlays(tmp_path), Path.cwd(), tmp_path / "state").reason
-    assert "copies of the workspace, for no layer can be mounted (unshare failed)" in found
+def test_a_doctor_can_say_what_runs_write_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "MOUNTING", ("false",))
+    found = choice.isolation("auto", SYSTEM, Path.cwd(), tmp_path / "state").reason
+    assert "copies of the workspace, for no layer can be mounted (exit code 1)" in found
     assert (tmp_path / "state").exists() is False
 
 

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from extras.sandbox.tests.overlay import without_overlays
 from extras.sandbox.tests.test_apply_killed import CHANGING
 from extras.sandbox.tests.test_layers import needs_layers
+from skills_agent.sandbox import overlay
 from skills_agent.sandbox.layered import CONFLICT
 from skills_agent.skills.trees import remove_tree
 from tests.agents import Agent, call, calls, write_skill
@@ -39,10 +39,10 @@ BOTH_VIEWS = pytest.mark.parametrize("view", ["overlay", "copy"], indirect=True)
 
 
 @pytest.fixture(params=["overlay"], autouse=True)
-def view(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Take overlays from the machine where runs shall write into copies."""
+def view(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a program that mounts nothing where runs shall write into copies."""
     if request.param == "copy":
-        monkeypatch.setenv("PATH", without_overlays(tmp_path))
+        monkeypatch.setattr(overlay, "MOUNTING", ("false",))
 
 
 @pytest.fixture

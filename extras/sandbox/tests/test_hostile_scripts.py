@@ -28,7 +28,6 @@ import msgspec
 import pytest
 
 from extras.sandbox.tests import agent_program
-from extras.sandbox.tests.overlay import without_overlays
 from skills_agent.sandbox import bwrap, landlock, seatbelt
 from tests.waiting import PATIENCE, until
 
@@ -165,12 +164,11 @@ class Host:
         """Return what an agent is told to run: the script, and a command of git that somebody approved."""
         if (probe := PROBES.get(self.level)) and probe(PATH).program is None:
             pytest.skip(probe(PATH).reason)
-        path = without_overlays(self.place / "home") if self.view == "copy" else self.path
         script = self.place / "skill" / ("script.py" if "import " in body else "script.sh")
         script.write_text(body)
         self.own()
         return {
-            "environment": {"PATH": path, "HOME": str(self.place / "home")},
+            "environment": {"PATH": self.path, "HOME": str(self.place / "home")},
             "level": self.level,
             "view": self.view,
             "by": self.by,
