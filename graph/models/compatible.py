@@ -6,8 +6,8 @@ This module imports langchain-openai, which takes a second: import it where such
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, closing, contextmanager
 from threading import Lock
 from types import FunctionType, SimpleNamespace
 from typing import Any, Final
@@ -93,7 +93,7 @@ class Completions:
     def create(self, **payload: Any) -> Any:
         """Return a reply as langchain-openai reads it, or a context of the parts of a streamed one."""
         reply = self.ask(payload)
-        return _parts(reply) if payload.get("stream") else _whole(reply)
+        return closing(_parts(reply)) if payload.get("stream") else _whole(reply)
 
     def ask(self, payload: Mapping[str, Any]) -> Any:
         """Return what the client answers; of an asynchronous one, what is awaited."""
@@ -123,7 +123,7 @@ class AsyncCompletions(Completions):
     @override
     async def create(self, **payload: Any) -> Any:
         reply = await self.ask(payload)
-        return _async_parts(reply) if payload.get("stream") else _whole(reply)
+        return aclosing(_async_parts(reply)) if payload.get("stream") else _whole(reply)
 
 
 def _unparsed(reply: Any) -> SimpleNamespace:
@@ -194,32 +194,22 @@ def _whole(reply: Any) -> Any:
     return read
 
 
-@contextmanager
-def _parts(stream: Any) -> Iterator[Iterator[Any]]:
-    """Return the parts of a streamed reply as langchain-openai reads them, until the block ends."""
-
-    def read() -> Iterator[Any]:
-        reading = _StreamState()
+def _parts(stream: Any) -> Generator[Any]:
+    """Yield the parts of a streamed reply as langchain-openai reads them."""
+    reading = _StreamState()
+    with stream:
         for part in stream:
             yield reading.part(part)
         reading.check()
 
-    with stream:
-        yield read()
 
-
-@asynccontextmanager
-async def _async_parts(stream: Any) -> AsyncIterator[AsyncIterator[Any]]:
+async def _async_parts(stream: Any) -> AsyncGenerator[Any]:
     """Do the same for an asynchronous client."""
-
-    async def read() -> AsyncIterator[Any]:
-        reading = _StreamState()
+    reading = _StreamState()
+    async with stream:
         async for part in stream:
             yield reading.part(part)
         reading.check()
-
-    async with stream:
-        yield read()
 
 
 class _StreamState:

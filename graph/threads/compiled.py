@@ -118,9 +118,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             except Exception as error:
                 count_spent(thread, error)
                 raise
-            yield from self._end_commands(run, thread, config, options)
-            if invocation:
-                invocation.settle(lambda: _status(self, thread, config) == "done")
+            yield from self._end(run, invocation, thread, config, options)
             if received.outdated:
                 raise answered(received.outdated, self.get_state(config or {}))
 
@@ -152,13 +150,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 except Exception as error:
                     await asyncio.to_thread(count_spent, thread, error)
                     raise
-                ended = await cancellation.in_thread(self._end_commands, run, thread, config, options)
-                for part in ended:
+                for part in await cancellation.in_thread(self._end, run, invocation, thread, config, options):
                     yield part
-                if invocation:
-                    await cancellation.in_thread(
-                        invocation.settle, lambda: _status(self, thread, config) == "done"
-                    )
                 if received.outdated:
                     raise answered(received.outdated, await self.aget_state(config or {}))
 
@@ -278,15 +271,25 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 keeper.end(run, 0)  # However the run ended; at a question, it has left them.
             cancellation.when_idle(lambda: running.end(run))
 
-    def _end_commands(
-        self, run: str, thread: Thread | None, config: RunnableConfig | None, options: Mapping[str, Any]
+    def _end(
+        self,
+        run: str,
+        invocation: Invocation | None,
+        thread: Thread | None,
+        config: RunnableConfig | None,
+        options: Mapping[str, Any],
     ) -> list[Any]:
-        """End what an invocation left in the background, but for a question; return what is told of that."""
+        """End what an invocation left in the background, but for a question, and settle what it did.
+
+        Returns what is told of that.
+        """
         keepers = [keeper for keeper in self.services.left_running if keeper.has_of(run)]
         if keepers and _status(self, thread, config) == "waiting":
             for keeper in keepers:
                 keeper.leave(run)
-        records = (record for keeper in keepers for record in keeper.end(run, END_SECONDS))
+        records = [record for keeper in keepers for record in keeper.end(run, END_SECONDS)]
+        if invocation:
+            invocation.settle(lambda: _status(self, thread, config) == "done")
         return [part for record in records for part in _parts_of(self, "custom", record, options)]
 
     def _finish_update(
