@@ -54,8 +54,7 @@ class Progress:
         self._console = Console(highlight=False, quiet=quiet)
         self.is_verbose = False
         """Whether each event has a line."""
-        self._is_terminal = is_terminal()
-        self._is_shown = self._is_terminal and not quiet
+        self._is_shown = is_terminal() and not quiet
         self._work = Text()
         self._speech = ""
 
@@ -146,7 +145,7 @@ class Progress:
             self.verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []):
             match node, message:
-                case "decide", AIMessage(tool_calls=[_, *_]) if self._is_terminal:
+                case "decide", AIMessage(tool_calls=[_, *_]) if self._is_shown:
                     # It stays, as the question is about these calls, and is marked: no line passes for ours.
                     self._quote(str(message.text), f"{'':<{NODE_COLUMN}} | ", "")
                 case "act", ToolMessage():
