@@ -85,7 +85,7 @@ def _asked(question: VerdictRecord, judge: Judge) -> dict[str, Any]:
     more = []
     if install:
         label = f"Installed first, outside of the sandbox, for scripts of {code(str(call.skill))}:"
-        more.append(Content(label, "\n".join(judge.policy.means.machine.listed(install))))
+        more.append(Content(label, "\n".join(map("  ".join, judge.policy.means.machine.listed(install)))))
     if measured := question.get("measured"):
         more.append(Content("Measured before this question:", measured))
     description = describe_question(call, facts_of(question), judge.policy, unknown, more)

@@ -80,7 +80,8 @@ def with_packages(record: VerdictRecord, call: Call, step: Step) -> VerdictRecor
         if fault := _fault(step, call, skill):
             return denied(record, "error", {"fault": f"{fault} {error}"})
         return with_facts(record, {"no_packages": str(error)})
-    facts = {"installs": [count(prepared.number, "package"), skill.name]}
+    number = len(step.policy.means.machine.listed(prepared.install))
+    facts = {"installs": [count(number, "package"), skill.name]}
     if prepared.notes:
         facts["left_out"] = [" ".join(prepared.notes)]
     return VerdictRecord(**{**with_facts(record, facts), "install": prepared.install})

@@ -30,8 +30,6 @@ class Prepared(NamedTuple):
 
     install: dict[str, str]
     """What a verdict keeps: all that is installed under it."""
-    number: int
-    """Of packages."""
     notes: Sequence[str]
     """Sentences about what is left out."""
 
@@ -76,10 +74,10 @@ class Machine:
 
     def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:  # noqa: ARG002
         """Resolve what a skill lacks; may ask the network. Raises SkillError."""
-        return Prepared({}, 0, ())
+        return Prepared({}, ())
 
-    def listed(self, install: Mapping[str, str]) -> list[str]:  # noqa: ARG002
-        """Return what is to be installed as a person reads it, a line for each package."""
+    def listed(self, install: Mapping[str, str]) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Return what is to be installed, as a person reads it: each package with version, and its hash."""
         return []
 
     def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:

@@ -8,7 +8,6 @@ where a skill needs something else, a person is asked again.
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from skills_agent.needs.packages import (
     platform_of,
 )
 from skills_agent.skills import posix
+from skills_agent.skills.confined import write_own_file
 from skills_agent.skills.skill import LEARNED, Need, SkillRef
 from skills_agent.skills.trees import remove_tree
 
@@ -115,17 +115,13 @@ class Environments(PackageTools):
 
         `skill` is the one that was asked about.
         """
-        record = self.record_of(needs, kind)
-        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = record.with_suffix(f".{os.getpid()}")
         content = {
             "environment": environment_of(kind, text),
             "needs": sorted(each.text for each in _of_kind(needs, kind)),
             "learned": [structs.asdict(need) for need in needs if need.said == LEARNED],
             "skills": [{"name": skill.name, "path": skill.path}] if skill else [],
         }
-        draft.write_text(json.dumps(content), encoding="utf-8")
-        draft.replace(record)
+        write_own_file(self.record_of(needs, kind), json.dumps(content).encode())
 
     def record_of(self, needs: Iterable[Need], kind: PackageKind) -> Path:
         """Return the file that keeps a person's word about these needs."""

@@ -224,12 +224,13 @@ class ThisMachine(Machine):
         if sum(map(len, prepared.lists.values())) > MAX_LIST:
             raise InstallError("resolved", "the list is too long for a question: a command installs it.")
         lists = {str(kind): text for kind, text in prepared.lists.items()}
-        return Prepared(lists, len(prepared.packages), prepared.notes)
+        return Prepared(lists, prepared.notes)
 
-    def listed(self, install: Mapping[str, str]) -> list[str]:
+    def listed(self, install: Mapping[str, str]) -> list[tuple[str, str]]:
+        packages = Installation.of_record(install).packages
         return [
-            f"{each.name} {each.version}  {each.digest}" + (f"  ({each.note})" if each.note else "")
-            for each in Installation.of_record(install).packages
+            (f"{each.name} {each.version}", each.digest + (f"  ({each.note})" if each.note else ""))
+            for each in packages
         ]
 
     def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:

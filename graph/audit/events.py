@@ -110,6 +110,11 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "model waiting_seconds",
         "still waiting for {model}, {waiting_seconds} s",
     ),
+    "packages_awaited": Kind(
+        "Packages that a person approved are being installed.",
+        "call_id skill packages",
+        "installing for {skill}: {packages}",
+    ),
     "call_output": Kind(
         "A script or a command printed something, and runs on.",
         "call_id tool stream output skipped command",

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from langgraph.runtime import get_runtime
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
+from skills_agent.graph.audit.events import event
 from skills_agent.graph.tools.equipment import Equipment, workdir_of
 from skills_agent.graph.tools.held import settle
 from skills_agent.graph.tools.live_output import live_output
@@ -126,7 +127,13 @@ class Programs:
         if verdict is None or verdict["decision"] != "allow" or verdict["by"] != "approval":
             return
         if (install := verdict.get("install")) and verdict.get("skill") == ref.name:
-            self.equipment.machine.install(install, needs, ref)
+            machine = self.equipment.machine
+            packages = [package for package, _ in machine.listed(install)]
+            awaited = event(
+                "packages_awaited", call_id=runtime.tool_call_id, skill=ref.name, packages=packages
+            )
+            self.equipment.audit.stream(awaited, runtime.stream_writer)
+            machine.install(install, needs, ref)
 
     def run(
         self,

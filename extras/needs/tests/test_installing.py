@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.types import Command
 
 from extras.needs.tests.wheels import make_wheel
+from skills_agent.graph.audit.events import line_of
 from skills_agent.graph.machine import machine_of
 from skills_agent.needs.environments import Environments
 from skills_agent.needs.kept_environments import kept_environments
@@ -70,7 +72,12 @@ def test_the_question_shows_the_list_and_a_yes_installs_it(
     assert "outer 1.0  sha256:" in description
     assert "To approve it is to install 2 packages for scripts of packed first." in description
     assert kept(agent) == []
-    agent.answer(APPROVE)
+    yes: Command[Any] = Command(resume={"decisions": [APPROVE]})
+    told = list[Any]()
+    for part in agent.graph.stream(yes, agent.config, stream_mode="custom"):
+        if part["type"] == "skills_agent.packages_awaited":
+            told.append((line_of({**part, "type": "packages_awaited"}), kept(agent)))
+    assert told == [("installing for packed: inner 2.5, outer 1.0", [])]
     assert "outer 1.0 inner 2.5" in result(agent)
     assert len(kept(agent)) == 1
     agent.say("Again.")
