@@ -15,19 +15,17 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from itertools import starmap
-from threading import Lock
 from typing import Any, Final, TypeVar
 
 import yaml
 from mcp import Client
 
-from skills_agent.mcp.entries import McpEntry, McpEntryError
+from skills_agent.mcp.entries import MAX_URI, McpEntry, McpEntryError
 from skills_agent.mcp.requests import McpList, get_skill, list_skills, read_files, read_skill_file
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.format.rules import Finding, diagnostic
-from skills_agent.skills.skill import MCP_LABEL, Diagnostic
-from skills_agent.skills.sources.fetched import missing
-from skills_agent.skills.sources.protocol import Scan, SkillEntry, SkillFile, Source
+from skills_agent.skills.skill import MCP_LABEL
+from skills_agent.skills.sources.fetched import FetchedSource, ListedFile, Listing, missing
+from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.sources.walk import OWN_FOLDERS, SKILL_FILE
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import visible_line
@@ -42,18 +40,17 @@ LONGEST_TTL: Final = 3600.0
 """Seconds that a list is kept, whatever the server says."""
 RETRY_SECONDS: Final = 30.0
 """Between two attempts to list a server that did not answer."""
-KEEP_SECONDS: Final = 24 * 3600.0
-"""How long the skills of a server that does not answer stay."""
 FETCH_SECONDS: Final = 70.0
 """How long a load waits for a skill."""
 _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of all SKILL.md files that stay in memory."""
 
 
-class McpSource(Source):
+class McpSource(FetchedSource):
     """The skills of one server. Nobody vouches for them."""
 
-    trusted = False
+    max_depth = MAX_URI
+    unreachable = "{}."  # a cause names the server
 
     def __init__(
         self,
@@ -64,39 +61,24 @@ class McpSource(Source):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Name the server as the settings do; asks nothing yet. A first list is waited for `wait_seconds`."""
-        self.label = f"{MCP_LABEL}{server}"
-        self._ask = ask
+        label = f"{MCP_LABEL}{server}"
+        super().__init__(label, label, trusted=False, clock=clock)
+        self._name = f"MCP server {server}"
+        self._begin = ask
         self._wait_seconds = self._patience = wait_seconds
-        self._clock = clock
-        self._lock = Lock()
         self._pending: Future[McpList] | None = None
         """A list that took longer than anybody waited for it."""
-        self._due = 0.0
-        """When the server is to be asked again."""
-        self._look: Scan | None = None
-        self._skills: Mapping[str, McpEntry] = {}
+        self._entries: Mapping[str, McpEntry] = {}
         """By URI, as the server was last seen."""
-        self._latest_whole: tuple[float, Scan] | None = None
         self._read: dict[tuple[int, ...], bytes] = {}
         """SKILL.md files by the stamp of their skill."""
 
-    def scan(self) -> Scan:
-        """Return what the server lists. It is asked again when its list is too old."""
-        with self._lock:
-            now = self._clock()
-            if self._look is None or now >= self._due:
-                self._look = self._ask_for_list(now)
-            return self._look
-
     def head(self, path: str) -> bytes:
         """Return the frontmatter of a skill as the server lists it: nothing is fetched for a catalog."""
-        return _head_of(self._listed(path))
-
-    def read(self, path: str, limit: int) -> bytes:
-        return self._skill_file(self._listed(path))[:limit]
+        return _head_of(self._entry(path))
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
-        entry = self._listed(path)
+        entry = self._entry(path)
         yield SkillFile(SKILL_FILE, self._skill_file(entry))
         own = {relative: file for relative, file in entry.files.items() if _is_own(entry, relative)}
         others = self._fetched(entry, lambda client: read_files(client, own))
@@ -105,13 +87,17 @@ class McpSource(Source):
     def claims(self, path: str) -> bool:
         return "://" in path and path.endswith(f"/{SKILL_FILE}")
 
-    def _listed(self, path: str) -> McpEntry:
-        if self._look is None:
-            self.scan()
-        listed = self._skills.get(path)
-        if listed is None:
+    def _path(self, relative: str) -> str:
+        return relative
+
+    def _entry(self, path: str) -> McpEntry:
+        entry = self._entries.get(self._look().relative(path))
+        if entry is None:
             raise missing(path)
-        return listed
+        return entry
+
+    def _fetch(self, file: ListedFile, limit: int) -> bytes:
+        return self._skill_file(self._entry(file.key[0]))[:limit]
 
     def _skill_file(self, entry: McpEntry) -> bytes:
         stamp = _stamp_of(entry)
@@ -125,7 +111,7 @@ class McpSource(Source):
     def _fetched(self, entry: McpEntry, work: Work[Result]) -> Result:
         """Do what reads files of a skill; one that is not what was listed is an OSError, and listed anew."""
         try:
-            result: Result = self._ask(work).result(FETCH_SECONDS)
+            result: Result = self._begin(work).result(FETCH_SECONDS)
         except McpEntryError as error:
             raise OSError(errno.EIO, self._why_other(entry, error)) from error
         except TimeoutError as error:
@@ -136,9 +122,9 @@ class McpSource(Source):
 
     def _why_other(self, entry: McpEntry, error: McpEntryError) -> str:
         """Say why a skill is refused; the server is asked whether it has changed it, and for its list."""
-        self._due = 0.0
+        self._fresh_seconds = 0.0
         try:
-            asked = self._ask(lambda client: get_skill(client, entry.uri))
+            asked = self._begin(lambda client: get_skill(client, entry.uri))
             now: McpEntry | None = asked.result(self._wait_seconds)
         except (SkillsAgentError, TimeoutError):
             now = None
@@ -146,56 +132,33 @@ class McpSource(Source):
             return f"{self._name} has changed it since it was listed; load it again"
         return f"{self._name} sends something else than it lists ({_phrase(error)})"
 
-    def _ask_for_list(self, now: float) -> Scan:
+    def _list(self) -> Listing:
+        self._fresh_seconds = RETRY_SECONDS
         try:
-            pending = self._pending = self._pending or self._ask(list_skills)
+            pending = self._pending = self._pending or self._begin(list_skills)
             listed = pending.result(self._patience)
-        except TimeoutError:
+        except TimeoutError as error:
             # It is waited for no more; a later look takes what has come by then.
             self._patience = 0.0
-            return self._stand_in(now, f"{self._name} does not answer")
+            raise OSError(errno.ETIMEDOUT, f"{self._name} does not answer") from error
         except SkillsAgentError as error:
             self._pending = None
-            return self._stand_in(now, self._cause(error))
+            raise OSError(errno.EIO, self._cause(error)) from error
         self._pending, self._patience = None, self._wait_seconds
-        self._due = now + min(max(listed.ttl, SHORTEST_TTL), LONGEST_TTL)
-        look = self._arrange(listed)
-        self._latest_whole = (now, look)
-        return look
-
-    @property
-    def _name(self) -> str:
-        return f"MCP server {self.label.removeprefix(MCP_LABEL)}"
-
-    def _stand_in(self, now: float, why: str) -> Scan:
-        """Return the skills as they were last seen, while that is not too long ago."""
-        self._due = now + RETRY_SECONDS
-        if self._latest_whole is None or now - self._latest_whole[0] >= KEEP_SECONDS:
-            self._skills = {}
-            return Scan((), (self._diagnostic("source-unreachable", f"{why}."),))
-        before = self._latest_whole[1]
-        report = self._diagnostic(
-            "source-unreachable", f"{why}. Its skills are shown as they were last seen."
-        )
-        return Scan(before.skills, (*before.diagnostics, report))
-
-    def _arrange(self, listed: McpList) -> Scan:
-        found = tuple(
-            SkillEntry(entry.uri, entry.name, _stamp_of(entry), entry.skill_file.size)
-            for entry in listed.entries
-        )
-        stamps = {skill.stamp for skill in found}
+        self._fresh_seconds = min(max(listed.ttl, SHORTEST_TTL), LONGEST_TTL)
+        self._entries = {entry.uri: entry for entry in listed.entries}
+        listing = Listing(self.place)
+        for uri, entry in self._entries.items():
+            listing.files[uri] = ListedFile((uri,), entry.skill_file.size, _stamp_of(entry))
+        stamps = {file.stamp for file in listing.files.values()}
         self._read = {stamp: content for stamp, content in self._read.items() if stamp in stamps}
-        self._skills = {entry.uri: entry for entry in listed.entries}
-        reports = tuple(self._diagnostic("mcp-entry", visible_line(fault)) for fault in listed.faults)
-        return Scan(found, reports)
+        for fault in listed.faults:
+            listing.report("mcp-entry", visible_line(fault))
+        return listing
 
     def _cause(self, error: SkillsAgentError) -> str:
         text = _phrase(error)
         return text if text.startswith(self._name) else f"{self._name}: {text[:1].lower()}{text[1:]}"
-
-    def _diagnostic(self, code: str, message: str) -> Diagnostic:
-        return diagnostic(Finding(code, message), self.label)
 
 
 def _head_of(entry: McpEntry) -> bytes:

@@ -156,6 +156,10 @@ class FetchedSource(Source):
 
     keep_seconds = 24 * 3600.0
     """How long the skills of a place that does not answer stay."""
+    max_depth = MAX_DEPTH
+    """How many folders above that of a skill are searched."""
+    unreachable = "The source cannot be reached: {}."
+    """What is said of a place that does not answer, with the cause."""
 
     def __init__(
         self,
@@ -232,7 +236,7 @@ class FetchedSource(Source):
                 finding = Finding("source-unreadable", f"Access is refused: {cause_of(error)}.")
             return _LastScan(Scan((), (diagnostic(finding, self.place),)))
         except OSError as error:
-            return self._stand_in(now, f"The source cannot be reached: {cause_of(error)}.")
+            return self._stand_in(now, self.unreachable.format(cause_of(error)))
         look = self._arrange(listing)
         self._latest_whole = (now, look)
         return look
@@ -253,7 +257,7 @@ class FetchedSource(Source):
         for relative in _skill_files(files):
             folder, _, name = relative.rpartition("/")
             path = self._path(relative)
-            if folder.count("/") > MAX_DEPTH:
+            if folder.count("/") > self.max_depth:
                 listing.report("scan-limit", f"{path} is too deep to be searched.")
                 continue
             if name != SKILL_FILE:
@@ -288,7 +292,7 @@ def missing(name: str) -> FileNotFoundError:
 def cause_of(error: BaseException) -> str:
     """Return what a foreign client raised, as one short line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return one_line(text, 200).rstrip(".") or type(error).__name__
+    return one_line(text, 400).rstrip(".") or type(error).__name__
 
 
 def _skill_files(files: Mapping[str, ListedFile]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extras.mcp.tests.mcp_skills import Skills, publishing, skill, source_of
-from skills_agent.mcp.source import KEEP_SECONDS, LONGEST_TTL, RETRY_SECONDS, SHORTEST_TTL, McpSource
+from skills_agent.mcp.source import LONGEST_TTL, RETRY_SECONDS, SHORTEST_TTL, McpSource
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.library.registry import Registry
 
@@ -286,7 +286,7 @@ def test_a_server_that_went_away_keeps_its_list_for_a_day(
     clock.now += RETRY_SECONDS - 1
     source.scan()
     assert len(server.requests) == before
-    clock.now += KEEP_SECONDS
+    clock.now += McpSource.keep_seconds
     assert source.scan().skills == ()
     server.answers = lambda _: None
     clock.now += RETRY_SECONDS + 1
