@@ -49,7 +49,7 @@ class Discovery:
         """Look at what is there now; return whether that is other than it was, as at the first scan."""
         is_first = self._scans is None
         if is_first and self._index is not None:
-            self._readings = self._index.read(self._sources)
+            self._readings = [self._index.read(source) for source in self._sources]
         folders = [getattr(source, "folders", None) for source in self._sources]
         scans = [source.scan() for source in self._sources]
         if not self._again and scans == self._scans:

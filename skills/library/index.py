@@ -7,7 +7,7 @@ the skills are read again.
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -55,16 +55,15 @@ Readings = Mapping[str, SkillReading]
 """What was read of the files of one source, by path."""
 
 
-class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One folder that was searched, and what was read of the skill in it."""
+class _KnownFolder(msgspec.Struct, frozen=True):
+    """What is known of a source: the folders that were searched, and what was read of the skills in them."""
 
-    folder: FolderState
-    metadata: SkillMetadata | None = None
-    diagnostics: tuple[Diagnostic, ...] = ()
+    folders: list[FolderState]
+    readings: list[SkillReading]
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=dict)
-_ROWS: Final = msgspec.msgpack.Decoder(list[_Row])
+_DECODER: Final = msgspec.msgpack.Decoder(_KnownFolder)
 
 
 class SkillIndex:
@@ -74,35 +73,28 @@ class SkillIndex:
         self._folder = folder
         self._version = f"{_release()} {tuple(strictness)}"
 
-    def read(self, sources: Iterable[Source]) -> list[Readings]:
-        """Return what an earlier process read of each source, in its order, and hand it its folders."""
-        return [self._read(source) for source in sources]
-
-    def _read(self, source: Source) -> Readings:
+    def read(self, source: Source) -> Readings:
+        """Return what an earlier process read of a source, and hand it its folders."""
         if not isinstance(source, DirectorySource):
             return {}
         file = self._file([source], ".skills")
         try:
-            rows = _ROWS.decode(file.read_bytes())
+            known = _DECODER.decode(file.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError, ValueError, TypeError) as error:
             logger.warning("index damaged, skills read again: %s", error, extra={"path": str(file)})
             return {}
-        source.folders = [row.folder for row in rows]
-        return {
-            entry.path: SkillReading(entry, source.label, row.metadata, row.diagnostics)
-            for row in rows
-            if (entry := row.folder.skill) is not None and (row.metadata is not None or row.diagnostics)
-        }
+        source.folders = known.folders
+        return {reading.entry.path: reading for reading in known.readings}
 
     def write(self, source: Source, readings: Readings) -> None:
         """Keep what is known of a source for the next process."""
         if not isinstance(source, DirectorySource):
             return
         try:
-            readable = _ENCODER.encode(list(_in_order(source.folders, readings)))
-            write_own_file(self._file([source], ".skills"), readable)
+            known = _KnownFolder([*source.folders], [*readings.values()])
+            write_own_file(self._file([source], ".skills"), _ENCODER.encode(known))
             self._remove_old()
         except OSError as error:
             logger.warning("index not used: %s", error, extra={"path": str(self._folder)})
@@ -132,22 +124,6 @@ def open_index(folder: Path, strictness: Strictness) -> SkillIndex | None:
         logger.warning("index not used: %s", error, extra={"path": str(folder)})
         return None
     return SkillIndex(folder, strictness)
-
-
-def _in_order(folders: Sequence[FolderState], readings: Readings) -> Iterator[_Row]:
-    """Yield the row of each folder: those with a reading in the order of the readings, then the others."""
-    by_path = {folder.skill.path: folder for folder in folders if folder.skill is not None}
-    yield from (_row(by_path[path], reading) for path, reading in readings.items() if path in by_path)
-    for folder in folders:
-        if folder.skill is None or folder.skill.path not in readings:
-            yield _Row(folder)
-
-
-def _row(folder: FolderState, reading: SkillReading) -> _Row:
-    """Return what lasts of a folder: nothing of a file that changed just now."""
-    if reading.entry != folder.skill or not reading.entry.settled:
-        return _Row(folder)
-    return _Row(folder, reading.metadata, reading.diagnostics)
 
 
 def _release() -> str:
