@@ -73,11 +73,9 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
     Raises OutsideRootError, ConfinedError for no regular file, or what the operating system says.
     """
     descriptor = _open(root, relative, follow=follow)
-    try:
-        _size_of_regular(descriptor, relative)
-    except OSError:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise
+        raise ConfinedError(relative)
     return descriptor
 
 
@@ -147,20 +145,12 @@ def link_error(error: OSError, path: Path) -> OSError:
 
 def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) -> bytes:
     """Read the first `limit` bytes of a regular file beneath `root`; like `open_beneath` in all else."""
-    descriptor = _open(root, relative, follow=follow)
-    try:
-        size = _size_of_regular(descriptor, relative)
-        content = os.read(descriptor, min(limit, _PIECE))
-        if len(content) in {size, limit}:  # nearly always: a second call would say that it has ended
-            return content
-        pieces = [content]
-        limit -= len(content)
-        while limit > 0 and (piece := os.read(descriptor, min(limit, _PIECE))):
+    pieces = []
+    with FileIO(open_beneath(root, relative, follow=follow)) as file:
+        while limit > 0 and (piece := file.read(min(limit, _PIECE))):
             pieces.append(piece)
             limit -= len(piece)
-        return b"".join(pieces)
-    finally:
-        os.close(descriptor)
+    return b"".join(pieces)
 
 
 def is_beneath(root: Path, path: Path) -> bool:
@@ -180,14 +170,6 @@ def outermost(paths: Iterable[str]) -> list[str]:
         if not kept or not is_in(path, kept[-1]):
             kept.append(path)
     return kept
-
-
-def _size_of_regular(descriptor: int, relative: str) -> int:
-    """Return the bytes of a file, 0 also where a file system does not say. Raises ConfinedError."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise ConfinedError(relative)
-    return status.st_size
 
 
 def _open(root: Path, relative: str, *, follow: bool) -> int:
