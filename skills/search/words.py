@@ -57,6 +57,8 @@ _TABLES: Final = (
     ),
 )
 _Answer = TypeVar("_Answer")
+_Hits = list[tuple[int, float]]
+"""Rows of a table, and SQLite's scores of them: lower is better."""
 
 logger = logging.getLogger(__name__)
 
@@ -149,16 +151,14 @@ class SearchIndex:
         }
         self._state = hashlib.sha256("\n".join(sorted(self._positions)).encode()).hexdigest()
         self._factors = [text.factor for text in self._texts]
-        self._by_name = sorted(range(len(self._texts)), key=lambda position: self._texts[position].name)
-        self._ranks = {position: rank for rank, position in enumerate(self._by_name)}
-        """Of equally good ones the first by name comes first."""
         self._names = Names([text.name for text in self._texts])
 
     def search(self, request: str, limit: int) -> list[Match]:
         """Return the best matches of any word of a request, best first; none where it has no words.
 
         A score is the sum over words, divided by what the rarest word could weigh and by the square root of
-        the number of words. What the request names comes before what only matches.
+        the number of words. Of equally good ones the first text comes first, and what the request names comes
+        before what only matches.
         """
         query = read_query(request)
         if not query.words or limit < 1:
@@ -230,13 +230,10 @@ class SearchIndex:
             connection.execute(f"INSERT INTO {field} (rowid, words) VALUES (?, ?)", row)  # noqa: S608 - a constant
 
     def _best(self, query: Query, limit: int, connection: "Connection", totals: _Totals) -> list[Match]:
-        scores = _Scoring(connection, totals).scores(query)
-        rows = self._rows_of(connection)
-        factors, ranks = self._factors, self._ranks
-        found = [(-score * factors[rows[row]], ranks[rows[row]]) for row, score in scores.items()]
-        scale = 1 / (_weight(totals.rows, 0) * math.sqrt(len(query.words)))
-        best = ((self._by_name[rank], -score * scale) for score, rank in nsmallest(limit, found))
-        return [Match(position, score, score) for position, score in best]
+        rows, scores = self._rows_of(connection), _scores(query, connection, totals)
+        found = ((-score * self._factors[rows[row]], rows[row]) for row, score in scores.items())
+        scale = -1 / (_weight(totals.rows, 0) * math.sqrt(len(query.words)))
+        return [Match(at, scale * score, scale * score) for score, at in nsmallest(limit, found)]
 
     def _rows_of(self, connection: "Connection") -> dict[int, int]:
         """Return the position of each row."""
@@ -246,75 +243,58 @@ class SearchIndex:
         of_position = {at: row for row, at in self._rows_of(connection).items()}
         terms = []
         for word in query.words:
-            found = _rows_with(connection, _expression((word,)))
-            if not any(found.values()) and len(word) >= _LEAST_BEGINNING:
-                found = _rows_with(connection, _beginning(word))
+            hits = _hits(connection, word, dict.fromkeys(_MATCHES, 1.0))
+            found = {field: {row for row, _ in of_field} for field, of_field in hits.items()}
             rarity = _weight(totals.rows, len(set().union(*found.values())))
             fields = tuple(field for field in found if of_position[position] in found[field])
             terms.append(Term(word, rarity, fields))
         return terms
 
 
-class _Scoring:
-    """The scores of one request, word by word.
+def _scores(query: Query, connection: "Connection", totals: _Totals) -> Mapping[int, float]:
+    """Return the sum of each row that has any of the words; two that stand side by side count again.
 
     SQLite's BM25 gives nothing for a word that half of the texts have, which is fatal in a catalog of ten
     skills. So each word is matched alone, its scores are divided by SQLite's weight of the word, and
     multiplied by one that stays above zero.
     """
+    sums: defaultdict[int, float] = defaultdict(float)
 
-    def __init__(self, connection: "Connection", totals: _Totals) -> None:
-        self._connection = connection
-        self._totals = totals
-        self._sums: defaultdict[int, float] = defaultdict(float)
-        self._found: dict[tuple[Field, str], int] = {}
-        """How many rows of a table have a word."""
+    def add(hits: _Hits, of_sqlite: float) -> None:
+        scale = -_weight(totals.rows, len(hits)) / of_sqlite
+        for row, score in hits:
+            sums[row] += scale * score
 
-    def scores(self, query: Query) -> Mapping[int, float]:
-        """Return the sum of each row that has any of the words; two that stand side by side count again.
-
-        A word that no text has counts where one begins with it: `postgres` for `PostgreSQL`.
-        """
-        scripts = script_by_word(query.words)
-        shares = {word: self._totals.shares(script) for word, script in scripts.items()}
-        for word, share in shares.items():
-            rows = [self._add(field, (word,), _expression((word,)), share[field]) for field in _MATCHES]
-            if not any(rows) and len(word) >= _LEAST_BEGINNING:
-                for field in _MATCHES:
-                    self._add(field, (word,), _beginning(word), share[field])
-        for pair in query.neighbours:
-            for field in _IN_SENTENCES:
-                if all(self._found.get((field, word)) for word in pair):
-                    self._add(field, pair, _expression(pair), max(shares[word][field] for word in pair))
-        return self._sums
-
-    def _add(self, field: Field, words: tuple[str, ...], expression: str, share: float) -> int:
-        """Add what a field says, and return how many rows it has them in."""
-        rows = self._connection.execute(_MATCHES[field], (share, expression)).fetchall()
-        if len(words) == 1:
-            self._found[field, words[0]] = len(rows)
-        total = self._totals.rows
-        of_sqlite = sum(_sqlite_weight(total, self._found[field, word]) for word in words)
-        scale = -_weight(total, len(rows)) / of_sqlite
-        for row, score in rows:
-            self._sums[row] += scale * score
-        return len(rows)
+    scripts = script_by_word(query.words)
+    shares = {word: totals.shares(script) for word, script in scripts.items()}
+    weights: dict[tuple[Field, str], float] = {}
+    for word, share in shares.items():
+        for field, hits in _hits(connection, word, share).items():
+            if hits:
+                weights[field, word] = _sqlite_weight(totals.rows, len(hits))
+                add(hits, weights[field, word])
+    for pair in query.neighbours:
+        side_by_side = " ".join(f'"{word}"' for word in pair)
+        for field in _IN_SENTENCES:
+            if all((field, word) in weights for word in pair):
+                values = (max(shares[word][field] for word in pair), f"NEAR({side_by_side}, 1)")
+                hits = connection.execute(_MATCHES[field], values).fetchall()
+                add(hits, sum(weights[field, word] for word in pair))
+    return sums
 
 
-def _rows_with(connection: "Connection", expression: str) -> dict[Field, set[int]]:
-    return {
-        field: {row for row, _ in connection.execute(select, (1.0, expression))}
-        for field, select in _MATCHES.items()
-    }
+def _hits(connection: "Connection", word: str, shares: Mapping[Field, float]) -> dict[Field, _Hits]:
+    """Return the rows of each table that have a word, with SQLite's scores.
 
-
-def _expression(words: tuple[str, ...]) -> str:
-    quoted = " ".join(f'"{word}"' for word in words)
-    return quoted if len(words) == 1 else f"NEAR({quoted}, 1)"
-
-
-def _beginning(word: str) -> str:
-    return f'"{word}" *'
+    A word that no text has counts where one begins with it: `postgres` for `PostgreSQL`.
+    """
+    hits: dict[Field, _Hits] = {}
+    for expression in (f'"{word}"', f'"{word}" *')[: 2 if len(word) >= _LEAST_BEGINNING else 1]:
+        for field, select in _MATCHES.items():
+            hits[field] = connection.execute(select, (shares[field], expression)).fetchall()
+        if any(hits.values()):
+            break
+    return hits
 
 
 def _weight(texts: int, found: int) -> float:
