@@ -116,20 +116,19 @@ class Registry:
 
         Raises as `snapshot` does, and SkillError where it is too large, no text or no skill.
         """
-        snapshot, place = self.snapshot(ref), self.place(ref)
-        plugin = snapshot.plugin_at(place) or self.plugin_in_place(ref)
+        snapshot = self.snapshot(ref)
         try:
             raw = read_beneath(snapshot.folder, file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
-        skill = _parse(raw, ref.name, self._skill_path(ref), self._strictness, place, plugin)
+        skill = self._parsed(raw, ref, self.place(ref), self.plugin_place(ref))
         return replace(skill, digest=snapshot.digest)
 
     def digest(self, ref: SkillRef) -> str:
         """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
         source, entry = self._owner(ref)
         raw = read_file(source, ref.path, self._strictness.max_skill_bytes + 1)
-        _parse(raw, ref.name, self._skill_path(ref), self._strictness)
+        self._parsed(raw, ref)
         root = _folder_of(source, ref)
         if root is None:
             return self._fetch(source, entry, ref).digest
@@ -162,13 +161,9 @@ class Registry:
 
         A plugin that is the workspace is found there, and no snapshot has it. Raises as `snapshot` does.
         """
-        place = self.place(ref)
-        return self.snapshot(ref).plugin_at(place) or self.plugin_in_place(ref) or place
-
-    def plugin_in_place(self, ref: SkillRef) -> Path | None:
-        """Return the plugin of a skill that is used where it is: the workspace. None for any other."""
-        plugin = self.plugin_of(ref)
-        return plugin.in_place if plugin else None
+        place, plugin = self.place(ref), self.plugin_of(ref)
+        in_place = plugin.in_place if plugin else None
+        return self.snapshot(ref).plugin_at(place) or in_place or place
 
     def plugin_note(self, ref: SkillRef) -> str:
         """Say where the plugin is that a skill names, or why the skill is without; empty where it names none.
@@ -245,11 +240,19 @@ class Registry:
         self._fetched[ref.path] = (entry.stamp, snapshot.digest)
         return snapshot
 
-    def _skill_path(self, ref: SkillRef) -> SkillPath:
-        """Return where a SKILL.md stands: what is known of its source, which any object may be."""
+    def _parsed(
+        self, raw: bytes, ref: SkillRef, root: Path | None = None, plugin: Path | None = None
+    ) -> Skill:
+        """Return the skill of a whole SKILL.md, with what is known of its source, which any object may be."""
         owned = self._discovery.find(ref)
         folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
-        return SkillPath(ref.source, ref.path, folder, owned is not None and owned.source.trusted)
+        place = SkillPath(ref.source, ref.path, folder, owned is not None and owned.source.trusted)
+        limit, no_brackets = self._strictness.max_skill_bytes, self._strictness.block_angle_brackets
+        skill = read_skill(raw, place, root, limit, plugin=plugin, block_angle_brackets=no_brackets)
+        if skill.metadata.name != ref.name:
+            named = f"it is named {skill.metadata.name!r} now, not {ref.name!r}."
+            raise SkillError(f"{ref.path} is not a valid skill: {named}", code="skill-invalid")
+        return skill
 
     def _owner(self, ref: SkillRef) -> SourceSkill:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
@@ -280,22 +283,6 @@ class Registry:
 def file_name(ref: SkillRef) -> str:
     """Return the name of a skill's SKILL.md in its snapshot; what is fetched always has the usual one."""
     return Path(ref.path).name if Path(ref.path).is_absolute() else SKILL_FILE
-
-
-def _parse(
-    raw: bytes,
-    name: str,
-    at: SkillPath,
-    strictness: Strictness,
-    root: Path | None = None,
-    plugin: Path | None = None,
-) -> Skill:
-    limit, no_brackets = strictness.max_skill_bytes, strictness.block_angle_brackets
-    skill = read_skill(raw, at, root, limit, plugin=plugin, block_angle_brackets=no_brackets)
-    if skill.metadata.name != name:
-        named = f"it is named {skill.metadata.name!r} now, not {name!r}."
-        raise SkillError(f"{at.path} is not a valid skill: {named}", code="skill-invalid")
-    return skill
 
 
 def _files_of(source: Source, ref: SkillRef) -> Iterator[SkillFile]:
