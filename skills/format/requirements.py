@@ -4,6 +4,7 @@ Discovery reads this of every skill, so it imports `packaging` only where versio
 """
 
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 _SPLIT: Final = re.compile(r"(?P<name>[^<>=!~]*[^<>=!~\s])\s*(?P<specifier>[<>=!~].*)?")
@@ -39,22 +40,22 @@ def split_requirements(text: str) -> tuple[str, ...]:
 
 def is_specifier(text: str) -> bool:
     """Return whether a text names versions as PEP 440 does."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - few skills have one
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - few skills have one
 
-    try:
-        SpecifierSet(text)
-    except (InvalidSpecifier, ValueError):  # of a number that Python reads no more
-        return False
-    return True
+    return _is_read(SpecifierSet, text)
 
 
 def is_version(text: str) -> bool:
     """Return whether a text is a version by PEP 440: others cannot be compared."""
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - see above
+    from packaging.version import Version  # noqa: PLC0415 - see above
 
+    return _is_read(Version, text)
+
+
+def _is_read(kind: Callable[[str], object], text: str) -> bool:
     try:
-        Version(text)
-    except (InvalidVersion, ValueError):  # see above
+        kind(text)
+    except ValueError:
         return False
     return True
 

@@ -174,8 +174,6 @@ class Catalog:
 
     def _hidden(self) -> list[SkillMetadata]:
         """Return the skills that one of their name in a stronger source hides."""
-        if sum(map(len, self._by_source.values())) == len(self._by_name):
-            return []
         every = [skill for skills in self._by_source.values() for skill in skills.values()]
         hidden = [skill for skill in every if self._by_name[skill.name] is not skill]
         return sorted(hidden, key=attrgetter("name", "source"))

@@ -15,6 +15,7 @@ from skills_agent.skills.library.registry import Registry, file_name
 from skills_agent.skills.skill import ResourceListing, SkillRef
 from skills_agent.skills.sources.directory import list_files
 from skills_agent.skills.text import clean_lines
+from skills_agent.skills.text_diff import text_of
 
 MAX_RESOURCE_BYTES: Final = 1_000_000
 
@@ -25,11 +26,8 @@ def read_resource(registry: Registry, ref: SkillRef, path: str, limit: int = MAX
     Raises as `read_bytes` does, and ResourceNotTextError.
     """
     raw = read_bytes(registry, ref, path, limit)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ResourceNotTextError(ref.name, path, len(raw)) from error
-    if "\0" in text:
+    text = text_of(raw)
+    if text is None:
         raise ResourceNotTextError(ref.name, path, len(raw))
     return clean_lines(text).text
 

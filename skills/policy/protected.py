@@ -235,23 +235,21 @@ def _folders(more: tuple[str, ...]) -> list[tuple[list[str], str]]:
 @lru_cache(maxsize=8192)
 def _by_name(plain: str, more: tuple[str, ...]) -> str | None:
     """Return the entry that is, or matches, one name."""
-    names, patterns = _entries(more)
-    if plain in names or not patterns[0][0].match(plain):
-        return names.get(plain)
-    return next(entry for pattern, entry in patterns[1:] if pattern.match(plain))
+    names, open_ones, pattern = _entries(more)
+    match = pattern.match(plain)
+    return names.get(plain) or (open_ones[match.lastindex - 1] if match and match.lastindex else None)
 
 
 @lru_cache(maxsize=64)
-def _entries(more: tuple[str, ...]) -> tuple[dict[str, str], list[tuple[re.Pattern[str], str]]]:
-    """Return the entries that are one name, by it, and the patterns: one for all, then each.
+def _entries(more: tuple[str, ...]) -> tuple[dict[str, str], list[str], re.Pattern[str]]:
+    """Return the entries that are one name, by it; those with a wildcard; a pattern with a group for each.
 
     Thousands of names are looked at after a run; to try them against each entry would take seconds.
     """
     plain = {entry: _plain(entry) for entry in (*PROTECTED, *more) if "/" not in entry}
-    open_ones = {entry: translate(name) for entry, name in plain.items() if any(map(name.count, _OPEN))}
-    patterns = [("|".join(open_ones.values()), ""), *((text, entry) for entry, text in open_ones.items())]
+    open_ones = [entry for entry, name in plain.items() if any(map(name.count, _OPEN))]
     names = {name: entry for entry, name in reversed(plain.items()) if entry not in open_ones}
-    return names, [(re.compile(text), entry) for text, entry in patterns]
+    return names, open_ones, re.compile("|".join(f"({translate(plain[entry])})" for entry in open_ones))
 
 
 @lru_cache(maxsize=4096)

@@ -80,10 +80,7 @@ def _has_manifest(folder: Path) -> bool:
 
 
 def _is_regular(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:  # not there, or not to be looked at
-        return False
+    return os.path.isfile(path) and not path.is_symlink()  # noqa: PTH113 - `Path.is_file` may raise
 
 
 def _state(place: Path, source: Path, own: list[Path], *, same_trust: bool) -> PluginState:
