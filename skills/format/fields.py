@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from skills_agent.skills.format.parsed import Frontmatter
+from skills_agent.skills.format.parsed import Frontmatter, Value
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.format.values import NAME_LIMIT, FieldValue
 from skills_agent.skills.text import one_line
@@ -125,38 +125,34 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
 
     What was odd is added to the findings.
     """
-    values: dict[str, Any] = {}
     keys = _keys_of_fields(frontmatter, findings)
-    if ignored := tuple(field for field in keys if _BY_NAME[field].effect == "none"):
+    at_the_top = [(_BY_NAME[field], key, frontmatter.fields[key]) for field, key in keys.items()]
+    values: dict[str, Any] = {}
+    if ignored := tuple(row.name for row, *_ in at_the_top if row.effect == "none"):
         values["without_effect"] = ignored
-    for field, key in keys.items():
-        row = _BY_NAME[field]
+    # What stands under `metadata` comes first: at the top, a field is stronger.
+    for row, key, written in (*_in_metadata(frontmatter), *at_the_top):
         if row.read is None:
             continue
-        written = frontmatter.fields[key]
-        value = FieldValue(field, written, frontmatter.lines.get(key), findings)
+        value = FieldValue(row.name, written, frontmatter.lines.get(key), findings)
         content = row.read(value)
         if row.limit is not None:
             length = len(written if isinstance(written, str) else content or "")
             if length > row.limit:
-                message = f"The {field} has {length:,} characters, over {row.limit:,}."
-                value.report(f"{field}-too-long", message)
+                message = f"The {row.name} has {length:,} characters, over {row.limit:,}."
+                value.report(f"{row.name}-too-long", message)
         if content is not None:
-            values[row.attribute or field.replace("-", "_")] = content
-    return _of_metadata(frontmatter, findings) | values
+            values[row.attribute or row.name.replace("-", "_")] = content
+    return values
 
 
-def _of_metadata(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, Any]:
-    """Return what fields say that stand under `metadata`; at the top they are stronger."""
+def _in_metadata(frontmatter: Frontmatter) -> Iterator[tuple[Field, str, Value]]:
+    """Yield the fields that stand under `metadata`, with that key."""
     written = frontmatter.fields.get("metadata")
-    values: dict[str, Any] = {}
     for key, value in written.items() if isinstance(written, dict) else ():
         row = find_field(str(key))
-        if row and row.read and row.name in _ALSO_IN_METADATA:
-            content = row.read(FieldValue(row.name, value, frontmatter.lines.get("metadata"), findings))
-            if content is not None:
-                values[row.attribute or row.name.replace("-", "_")] = content
-    return values
+        if row and row.name in _ALSO_IN_METADATA:
+            yield row, "metadata", value
 
 
 def _keys_of_fields(frontmatter: Frontmatter, findings: list[Finding]) -> Mapping[str, str]:
