@@ -113,12 +113,12 @@ def lookalikes(text: str) -> str:
     alike = [each for each in text if _seems_ascii(each)]
     words = "".join(each if each.isalpha() else " " for each in text).split()
     for word in words:
-        scripts = {_script(letter) for letter in word} - _EAST_ASIAN
+        scripts = {script_of(letter) for letter in word} - _EAST_ASIAN
         if len(scripts) > 1:
-            own = "LATIN" if "LATIN" in scripts else _script(word[0])
-            alike += [letter for letter in word if _script(letter) not in _EAST_ASIAN | {own}]
+            own = "LATIN" if "LATIN" in scripts else script_of(word[0])
+            alike += [letter for letter in word if script_of(letter) not in _EAST_ASIAN | {own}]
         elif _is_drawn_latin(word) and any(letter.isascii() and letter.isalpha() for letter in text):
-            natural = any(_script(each[0]) in scripts and not _is_drawn_latin(each) for each in words)
+            natural = any(script_of(each[0]) in scripts and not _is_drawn_latin(each) for each in words)
             alike += [] if natural else word
     return "".join(dict.fromkeys(alike))
 
@@ -159,7 +159,7 @@ def _is_unseen(character: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _script(letter: str) -> str:
+def script_of(letter: str) -> str:
     """Return the first word of a letter's name, which is its script; the micro sign counts as Latin."""
     if letter in "µªº":
         return "LATIN"

@@ -64,7 +64,8 @@ class Permission:
 
     def said(self) -> list[str]:
         """Say in one line each what passes, and what is forbidden, where there is a limit."""
-        return [line for line in (self._allowed_now(), self._forbidden_now()) if line]
+        forbidden = f"Forbidden by {_text(self._banned)}." if self._banned else ""
+        return [line for line in (self._allowed_now(), forbidden) if line]
 
     def _allowed_now(self) -> str:
         if not self.is_limited:
@@ -73,9 +74,6 @@ class Permission:
         joint = "listed by every one of" if is_joint else "listed by"
         always = ", ".join(sorted(self.always_allowed)) or "no other"
         return f"Allowed now: the tools for skills and plans; always {always}; {joint} {_text(self._listed)}."
-
-    def _forbidden_now(self) -> str:
-        return f"Forbidden by {_text(self._banned)}." if self._banned else ""
 
     @cached_property
     def _listed(self) -> dict[str, tuple[Entry, ...]]:

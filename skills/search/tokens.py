@@ -8,9 +8,10 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
+
+from skills_agent.skills.visible import script_of
 
 _MAX_WORDS: Final = 64
 """Words of a query that count: a pasted document is no query."""
@@ -44,10 +45,8 @@ TOKENIZER: Final = "porter unicode61 remove_diacritics 2 categories 'L* N* Mn Mc
 _NOT_ASCII: Final = r"[^\x00-\x7f]"
 _SCRIPT_SHARE: Final = 0.01
 """Of a text's characters; from here on it is written in a script, too."""
-_OTHER_NAMES: Final = {
-    **dict.fromkeys(("HIRAGANA", "KATAKANA", "HALFWIDTH", "IDEOGRAPHIC", "BOPOMOFO", "KANGXI"), "CJK"),
-    "FULLWIDTH": "LATIN",
-}
+_WITH_HAN: Final = frozenset({"HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "BOPOMOFO"})
+"""Scripts of one text with Han, which is `CJK`."""
 
 
 class Query(NamedTuple):
@@ -112,9 +111,6 @@ def scripts_of(text: str) -> frozenset[str]:
     return frozenset(script for script, count in counts.items() if count > _SCRIPT_SHARE * len(text))
 
 
-@lru_cache(maxsize=8_192)
 def _script(letter: str) -> str:
-    if not letter.isalpha():
-        return ""
-    first = unicodedata.name(letter, "").partition(" ")[0].partition("-")[0]
-    return _OTHER_NAMES.get(first, first)
+    script = script_of(letter) if letter.isalpha() else ""
+    return "CJK" if script in _WITH_HAN else script
