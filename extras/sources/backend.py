@@ -22,6 +22,7 @@ from skills_agent.skills.sources.fetched import (
     missing,
 )
 from skills_agent.sources.clients import raising_os_errors
+from skills_agent.sources.folders import add_folders
 
 
 class FileBackend(Protocol):
@@ -51,7 +52,7 @@ class BackendSource(FetchedSource):
 
     def _list(self) -> Listing:
         listing = Listing(self.place)
-        listing.walk(self._folder, lambda folder: self._entries(folder, listing))
+        add_folders(listing, self._folder, lambda folder: self._entries(folder, listing))
         return listing
 
     def _entries(self, folder: str, listing: Listing) -> Iterator[ListedFile | str]:

@@ -30,6 +30,7 @@ from skills_agent.skills.sources.fetched import (
 )
 from skills_agent.skills.sources.namespaces import no_source
 from skills_agent.sources.clients import raising_os_errors
+from skills_agent.sources.folders import add_folders
 
 Result = TypeVar("Result")
 _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
@@ -158,7 +159,7 @@ class _RemotePlace:
         self.listing = Listing(_without_secrets(url), quoted=self._web)
         with raising_os_errors(_without_secrets):
             self._files, root = _open_archive(url, options) or _reach(url, options)
-        self.listing.walk(root, self._entries)
+        add_folders(self.listing, root, self._entries)
         self._mark_skills()
 
     def read(self, name: str, limit: int) -> bytes:

@@ -8,8 +8,7 @@ import errno
 import os
 import time
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from operator import attrgetter
 from threading import Lock
 from typing import Final, NamedTuple
@@ -25,7 +24,6 @@ from skills_agent.skills.text import one_line
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Clients that only know whole files hold one in memory: no larger one is asked for."""
 MAX_FILES: Final = 20_000
-MAX_FOLDERS: Final = 2_000
 _MAX_REPORTED: Final = 50
 """Findings; a place may have any number of them."""
 
@@ -53,46 +51,6 @@ class Listing:
         self._quoted = quoted
         self.diagnostics: dict[tuple[str, str], Diagnostic] = {}
         """By code and message: each is reported once."""
-
-    def walk(self, root: str, entries_of: Callable[[str], Iterable[ListedFile | str]]) -> None:
-        """Add the files of a folder and of those in it. Raises OSError where a folder does not answer.
-
-        `entries_of` lists the files and the names of the folders in a folder. One that answers "no" is
-        reported; of the first that is an error, too.
-        """
-        waiting = deque([(root, 0)])
-        names = {root.rstrip("/")}
-        while waiting and not self.is_full:
-            folder, depth = waiting.popleft()
-            try:
-                entries = list(entries_of(folder))
-            except (FileNotFoundError, PermissionError) as error:
-                if not depth:
-                    raise
-                relative = inside(root, folder)
-                self.report("folder-unreadable", f"{relative} cannot be read: {cause_of(error)}.")
-                continue
-            for folder in self._add_entries(root, entries):
-                name = folder.rstrip("/")
-                if name in names:
-                    continue
-                if depth >= 2 * MAX_DEPTH or len(names) >= MAX_FOLDERS:
-                    self.report("scan-limit", "Not all folders are searched: they are too many, or too deep.")
-                    break
-                names.add(name)
-                waiting.append((folder, depth + 1))
-
-    def _add_entries(self, root: str, entries: Iterable[ListedFile | str]) -> Iterator[str]:
-        """Add files, and yield the folders that are to be searched."""
-        for entry in entries:
-            name = entry if isinstance(entry, str) else entry.key[0]
-            relative = inside(root, name)
-            if relative is None:
-                self.refuse(name, "it is in another folder")
-            elif not isinstance(entry, str):
-                self.add(relative, entry)
-            elif (plain := self.plain(relative)) and plain.rpartition("/")[2] not in SKIPPED_FOLDERS:
-                yield name
 
     def add(self, relative: str, file: ListedFile) -> None:
         """Add a file; of two with one path the first stays."""
@@ -274,14 +232,6 @@ class FetchedSource(Source):
 def is_skill_file(relative: str) -> bool:
     """Return whether a file is a SKILL.md, in any case of letters."""
     return relative.rpartition("/")[2].upper() == SKILL_FILE.upper()
-
-
-def inside(root: str, name: str) -> str | None:
-    """Return the part of a listed name beneath the root, unchecked; None where it is not beneath it."""
-    base = root.rstrip("/")
-    if not base:
-        return name.removeprefix("/")
-    return name[len(base) + 1 :] if name.startswith(f"{base}/") else None
 
 
 def missing(name: str) -> FileNotFoundError:

@@ -5,6 +5,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -12,6 +13,7 @@ from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import read_resource, resources
 from skills_agent.skills.sources import fetched
+from skills_agent.sources import folders as folder_listing
 from skills_agent.sources.remote import RemoteSource
 from tests.skills.sources.skill_files import codes, folders, put, text
 from tests.web_server import WebFolder, serving
@@ -266,11 +268,11 @@ def test_a_page_that_links_to_itself_for_ever_ends(web: WebFolder) -> None:
     assert "scan-limit" in codes(source)
 
 
-@pytest.mark.parametrize("bound", ["MAX_FILES", "MAX_FOLDERS"])
+@pytest.mark.parametrize(("file", "bound"), [(fetched, "MAX_FILES"), (folder_listing, "MAX_FOLDERS")])
 def test_a_place_that_is_too_large_is_listed_in_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: ModuleType, bound: str
 ) -> None:
-    monkeypatch.setattr(fetched, bound, 3)
+    monkeypatch.setattr(file, bound, 3)
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         for number in range(10):
             archive.writestr(f"{number}/SKILL.md", text(f"s{number}"))
