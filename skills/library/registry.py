@@ -121,7 +121,7 @@ class Registry:
             raw = read_beneath(snapshot.folder, file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
-        skill = self._parsed(raw, ref, self.place(ref), self.plugin_place(ref))
+        skill = self._parsed(raw, ref, self.place(ref), self._plugin_place(ref, snapshot))
         return replace(skill, digest=snapshot.digest)
 
     def digest(self, ref: SkillRef) -> str:
@@ -161,9 +161,12 @@ class Registry:
 
         A plugin that is the workspace is found there, and no snapshot has it. Raises as `snapshot` does.
         """
+        return self._plugin_place(ref, self.snapshot(ref))
+
+    def _plugin_place(self, ref: SkillRef, snapshot: "Snapshot") -> Path:
         place, plugin = self.place(ref), self.plugin_of(ref)
         in_place = plugin.in_place if plugin else None
-        return self.snapshot(ref).plugin_at(place) or in_place or place
+        return snapshot.plugin_at(place) or in_place or place
 
     def plugin_note(self, ref: SkillRef) -> str:
         """Say where the plugin is that a skill names, or why the skill is without; empty where it names none.
