@@ -5,7 +5,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Final
 
-from skills_agent.shell.git_commands import GIT_ENVIRONMENT, git_write
+from skills_agent.shell.git_commands import GIT_ENVIRONMENT, arguments, git_write
 from skills_agent.shell.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
@@ -44,11 +44,12 @@ def command_request(
             "stdin, or into a file with write_file."
         )
     folder = workdir or workspace
-    git = git_write(command, folder / (cwd or ""), folder)
+    start = folder / (cwd or "")
+    git = git_write(command, start, folder)
     return ScriptRequest(
         skill="",
         script=None,
-        args=("git", *git.args) if git else (*SHELL, command),
+        args=("git", *arguments(git, start)) if git else (*SHELL, command),
         stdin=None,
         workdir=folder,
         cwd=None if cwd is None else _start_in(cwd, folder, workspace),

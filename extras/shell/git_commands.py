@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.shell.commands import SimpleCommand, cd_target
-from skills_agent.shell.repositories import Repository, repository_at
+from skills_agent.shell.repositories import Repository, looked_into, programs_of, repository_at
 from skills_agent.shell.shell import in_list, take_apart
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.command_patterns import is_option
@@ -61,14 +61,6 @@ _INERT: Final = re.compile(
     re.IGNORECASE,
 )
 """Configuration that names no program and no file."""
-_RUNS_PROGRAMS: Final = re.compile(
-    r"(?im)(?:^|\])\s*(alternateRefsCommand|clean|cmd|command|defaultKeyCommand|diffFilter|driver|external|gitProxy"
-    r"|helper|\w*Hook|path|process|program|receivepack|smudge|textconv|update|uploadpack|vcs)\s*="
-)
-"""Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
-stands before them may be any name, as in `filter.x.clean`."""
-_TODO: Final = "rebase-merge/git-rebase-todo"
-_RUNS_IN_TODO: Final = re.compile(r"(?m)^\s*(exec|x)\s")
 _OFF: Final[Mapping[str, str]] = {
     "core.askPass": "", "core.attributesFile": os.devnull, "core.fsmonitor": "false",
     "core.hooksPath": os.devnull, "core.pager": "cat", "core.sshCommand": "ssh", "credential.helper": "",
@@ -97,8 +89,6 @@ class GitCommand(NamedTuple):
     odd: str
     """The first option of git itself beside these."""
     repository: Repository = Repository(Path(), Path(), Path())
-    args: tuple[str, ...] = ()
-    """What git gets: the command as it is written, and what turns other programs off."""
 
 
 def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
@@ -126,14 +116,14 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
         if line is None or len(line) > 1 or not is_plain(each):
             raise _beside(git.name)
         (repository, *_) = filter(None, repositories)
-        moved = _moved(git, start / each.folders[0], repository.work_tree)
-        for fault in (*_odd(git), *moved, *_programs_of(repository.common, Path(top))):
+        inner = [*looked_into(repository, Path(top))]
+        programs = (fault for one in (repository, *inner) for fault in programs_of(one.common, Path(top)))
+        for fault in (*_odd(git), *_moved(git, start / each.folders[0], inner), *programs):
             raise ScriptError(
                 f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
                 f"here is {fault}. Leave that out, or ask the user to run the command."
             )
-        git = git._replace(inside=os.path.join(each.folders[0], git.inside), repository=repository)  # noqa: PTH118
-        return git._replace(args=_arguments(git, start))
+        return git._replace(inside=os.path.join(each.folders[0], git.inside), repository=repository)  # noqa: PTH118
     return None
 
 
@@ -164,9 +154,9 @@ def spelled(command: SimpleCommand) -> GitCommand | None:
         elif option not in {"--no-pager", "-P"}:
             odd = odd or option
     name, *rest = left or ("",)
-    reads = _only_reads(name, rest, whole=len(command.known) == len(command.words))
-    known = name in WRITES and not reads
-    return GitCommand(name, tuple(rest), inside, tuple(settings), odd) if known else None
+    if name not in WRITES or _only_reads(name, rest, whole=len(command.known) == len(command.words)):
+        return None
+    return GitCommand(name, tuple(rest), inside, tuple(settings), odd)
 
 
 def _only_reads(name: str, rest: Sequence[str], *, whole: bool) -> bool:
@@ -198,9 +188,7 @@ def _repository(git: GitCommand, start: Path, top: str) -> Repository | None:
 def is_plain(command: SimpleCommand) -> bool:
     """Return whether a command of git needs no shell: its output is kept anyway."""
     is_bare = not command.assignments and len(command.known) == len(command.words)
-    kept = all(
-        redirection.is_harmless and redirection.operator[0] != "<" for redirection in command.redirections
-    )
+    kept = all(each.is_harmless and each.operator[0] != "<" for each in command.redirections)
     return is_bare and kept and command.program == GIT[1:]
 
 
@@ -218,36 +206,16 @@ def _odd(git: GitCommand) -> Iterator[str]:
         yield from [] if _INERT.fullmatch(key) else [f"the setting {key}"]
 
 
-def _moved(git: GitCommand, folder: Path, work_tree: Path) -> Iterator[str]:
+def _moved(git: GitCommand, folder: Path, inner: Sequence[Repository]) -> Iterator[str]:
     """Yield the repositories that git would move, and write what leads to them: only one is open to it."""
     sources = [word for word in git.rest if word[:1] != "-"][:-1] if git.name == "mv" else []
     for word in sources:
-        real = Path(os.path.realpath(folder / git.inside / word))
-        if real.is_relative_to(work_tree) and any(GIT in (*dirs, *files) for _, dirs, files in os.walk(real)):
-            yield f"the repository in {word}"
+        real = os.path.realpath(folder / git.inside / word)
+        yield from (f"the repository in {word}" for each in inner if each.work_tree.is_relative_to(real))
 
 
-def _programs_of(repository: Path, top: Path) -> Iterator[str]:
-    """Yield what makes git run a program in a repository, or work in another one."""
-    name = repository.relative_to(top)
-    if os.path.lexists(repository / "commondir"):
-        yield f"{name}/commondir, which leads to another repository"
-    for link in filter(Path.is_symlink, (*repository.glob("*"), repository / "logs/HEAD")):
-        if link.name != "hooks" and not link.resolve().is_relative_to(repository.resolve()):
-            yield f"the link {link.relative_to(top)}, which leads out"
-    configs = (
-        *map(repository.joinpath, ("config", "config.worktree")),
-        *repository.glob("modules/**/config"),
-        *repository.glob("worktrees/*/config.worktree"),
-    )
-    lists = (repository / _TODO, *repository.glob(f"worktrees/*/{_TODO}"))
-    for files, runs in ((configs, _RUNS_PROGRAMS), (lists, _RUNS_IN_TODO)):
-        for file in filter(Path.is_file, files):
-            for found in runs.finditer(file.read_text(encoding="utf-8", errors="replace")):
-                yield f"{found[1]} in {file.relative_to(top)}"
-
-
-def _arguments(git: GitCommand, start: Path) -> tuple[str, ...]:
+def arguments(git: GitCommand, start: Path) -> tuple[str, ...]:
+    """Return what git gets: the command as it is written, and what turns other programs off."""
     settings = (*git.settings, *(f"{key}={value}" for key, value in _OFF.items()))
     work_tree = os.path.relpath(git.repository.work_tree, os.path.realpath(start / git.inside))
     # A run may see a copy of the work tree elsewhere; the repository is where it is.

@@ -11,14 +11,9 @@ from typing import Final
 from skills_agent.shell.commands import CHANGES_FOLDER, cd_target
 from skills_agent.shell.git_commands import is_plain, may_write, spelled
 from skills_agent.shell.shell import Lexeme, in_list, take_apart
+from skills_agent.shell.wrappers import CHANGES_SHELL
 
-_LASTING: Final = CHANGES_FOLDER | frozenset(
-    {
-        ".", "alias", "declare", "enable", "eval", "exec", "exit", "export", "getopts", "hash", "let",
-        "local", "logout", "mapfile", "read", "readarray", "readonly", "return", "set", "shopt", "source",
-        "trap", "typeset", "ulimit", "umask", "unalias", "unset",
-    }
-)  # fmt: skip
+_LASTING: Final = CHANGES_FOLDER | CHANGES_SHELL | {"exit", "logout", "read", "return", "ulimit", "umask"}
 """Builtins that change the shell for what comes behind them: that is in another one."""
 
 

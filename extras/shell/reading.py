@@ -132,7 +132,7 @@ NAMED_BY_VERDICTS: Final = frozenset({*READING, *ALWAYS_READING, *WRAPPERS, "git
 """Programs that are judged by their names: whoever runs a line sees to it that these are the system's."""
 WRITING_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "file": ("-C", "--compile"),
-    "git": ("--output", "--ext-diff"),
+    "git": ("--output", "--ext-diff", "--upload-pack", "--exec"),
     "git grep": ("-O", "--open-files-in-pager"),
     "rg": ("--pre",),
     "sort": ("-o", "--output", "--compress-program"),

@@ -7,6 +7,7 @@ points at points back: see gitrepository-layout(5), `core.worktree` in gitsubmod
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,6 +19,16 @@ from skills_agent.skills.text import one_line
 _MAX_READ: Final = 100_000
 _MAX_SHOWN: Final = 200
 _WORKTREE: Final = re.compile(r'(?mi)^\s*worktree\s*=\s*"?([^"\n]*?)"?\s*$')
+_RUNS_PROGRAMS: Final = re.compile(
+    r"(?im)(?:^|\])\s*(alternateRefsCommand|clean|cmd|command|defaultKeyCommand|diffFilter|driver|external|gitProxy"
+    r"|helper|\w*Hook|path|process|program|receivepack|smudge|textconv|update|uploadpack|vcs)\s*="
+)
+"""Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
+stands before them may be any name, as in `filter.x.clean`."""
+_RUNS_IN_TODO: Final = re.compile(r"(?m)^\s*(exec|x)\s")
+_READ: Final = {"config": _RUNS_PROGRAMS, "config.worktree": _RUNS_PROGRAMS, "git-rebase-todo": _RUNS_IN_TODO}
+_GITLINK: Final = b"\0\0\xe0\0"
+"""The mode of a repository in an index: see gitformat-index(5)."""
 
 
 class Repository(NamedTuple):
@@ -61,6 +72,38 @@ def _odd(git: Path, top: Path, why: str) -> ScriptError:
         f"Not run: git writes where a .git surely belongs to its folder, and {git.relative_to(top)} {why}. "
         "Ask the user to mend it (git worktree repair, git submodule update --init), or to run the command."
     )
+
+
+def looked_into(repository: Repository, top: Path) -> Iterator[Repository]:
+    """Yield the others in a work tree, where its index names one: git asks what has changed in it.
+
+    Raises ScriptError for an odd `.git`.
+    """
+    indexes = filter(Path.is_file, repository.git_dir.glob("*index*"))
+    if any(_GITLINK in file.read_bytes() for file in indexes):
+        for above, folders, files in os.walk(repository.work_tree):
+            if GIT in (*folders, *files) and Path(above) != repository.work_tree:
+                yield repository_at(Path(above), top)
+            folders[:] = [each for each in folders if each != GIT]
+
+
+def programs_of(repository: Path, top: Path) -> Iterator[str]:
+    """Yield what makes git run a program in a repository, or write elsewhere."""
+    if os.path.lexists(repository / "commondir"):
+        yield f"{repository.relative_to(top)}/commondir, which leads to another repository"
+    for above, folders, files in os.walk(repository):
+        folder = Path(above)
+        for path in map(folder.joinpath, (*folders, *files)):
+            is_out = path.is_symlink() and not path.resolve().is_relative_to(repository)
+            if is_out and repository / "hooks" not in {path, folder}:  # which git neither runs nor writes
+                yield f"the link {path.relative_to(top)}, which leads out"
+        for path in (folder / name for name in files if name in _READ):
+            if not path.is_file():
+                yield f"{path.relative_to(top)}, which is no file"
+            elif found := _READ[path.name].search(path.read_text(encoding="utf-8", errors="replace")):
+                yield f"{found[1]} in {path.relative_to(top)}"
+        if folder == repository / "objects":  # those of submodules may be somebody's folder of that name
+            folders.clear()
 
 
 def committer(repository: Path, workspace: Path) -> dict[str, str]:

@@ -9,21 +9,27 @@ from skills_agent.shell.commands import UNKNOWN, Assignment, SimpleCommand, cd_t
 from skills_agent.shell.shell import take_apart
 from skills_agent.shell.words import WILD, Word
 
-RUNS_OTHERS: Final = frozenset(
+CHANGES_SHELL: Final = frozenset(
     {
-        ".", "alias", "arch", "ash", "at", "bash", "batch", "bind", "builtin", "busybox", "bwrap",
-        "caffeinate", "chpst", "chronic", "chroot", "chrt", "command", "compgen", "complete", "cpulimit",
-        "csh", "daemonize", "dash", "dbus-run-session", "declare", "doas", "doit", "dumb-init",
-        "eatmydata", "elvish", "enable", "entr", "env", "eval", "exec", "expect", "export", "fakeroot",
-        "faketime", "fc", "find", "firejail", "fish", "flock", "gdb", "getopts", "gosu", "hash",
-        "history", "hyperfine", "ifne", "ionice", "jobs", "ksh", "let", "linux32", "linux64", "local",
-        "ltrace", "mapfile", "mksh", "nice", "nohup", "nsenter", "nu", "parallel", "perf", "pkexec",
-        "popd", "prlimit", "proot", "proxychains", "proxychains4", "pushd", "pwsh", "rbash", "readarray",
-        "readonly", "rsh", "run-parts", "runuser", "screen", "script", "sem", "set", "setarch", "setpriv",
-        "setsid", "sg", "sh", "shopt", "source", "ssh", "ssh-agent", "start-stop-daemon", "stdbuf",
-        "strace", "su", "su-exec", "sudo", "systemd-run", "taskset", "tcsh", "time", "timeout", "tini",
-        "tmux", "torsocks", "toybox", "trap", "typeset", "unalias", "unbuffer", "unset", "unshare",
-        "valgrind", "watch", "xargs", "xvfb-run", "zsh",
+        ".", "alias", "declare", "enable", "eval", "exec", "export", "getopts", "hash", "let",
+        "local", "mapfile", "readarray", "readonly", "set", "shopt", "source", "trap", "typeset",
+        "unalias", "unset",
+    }
+)  # fmt: skip
+"""Builtins that change what a later command is."""
+RUNS_OTHERS: Final = CHANGES_SHELL | frozenset(
+    {
+        "arch", "ash", "at", "bash", "batch", "bind", "builtin", "busybox", "bwrap", "caffeinate",
+        "chpst", "chronic", "chroot", "chrt", "command", "compgen", "complete", "cpulimit", "csh",
+        "daemonize", "dash", "dbus-run-session", "doas", "doit", "dumb-init", "eatmydata", "elvish",
+        "entr", "env", "expect", "fakeroot", "faketime", "fc", "find", "firejail", "fish", "flock",
+        "gdb", "gosu", "history", "hyperfine", "ifne", "ionice", "jobs", "ksh", "linux32", "linux64",
+        "ltrace", "mksh", "nice", "nohup", "nsenter", "nu", "parallel", "perf", "pkexec", "popd",
+        "prlimit", "proot", "proxychains", "proxychains4", "pushd", "pwsh", "rbash", "rsh",
+        "run-parts", "runuser", "screen", "script", "sem", "setarch", "setpriv", "setsid", "sg", "sh",
+        "ssh", "ssh-agent", "start-stop-daemon", "stdbuf", "strace", "su", "su-exec", "sudo",
+        "systemd-run", "taskset", "tcsh", "time", "timeout", "tini", "tmux", "torsocks", "toybox",
+        "unbuffer", "unshare", "valgrind", "watch", "xargs", "xvfb-run", "zsh",
     }
 )  # fmt: skip
 """What runs the commands in its arguments, or changes what a later one is: unclear, unless it is below."""

@@ -1,5 +1,6 @@
 """Where git's commands write, which only read, and which run nothing but git."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def test_beside_another_program_and_a_shell_git_does_not_write(repository: Path,
         "git config set core.editor ./x", "git config remote.o.uploadpack ./x",
         "git config --unset-all alias.x",
         "git config --rename-section user core", "git config --global user.name x",
-        "git fetch --recurse-submodules", "git checkout --recurse x", "git mv inner new", "git mv -k . new",
+        "git fetch --recurse-submodules", "git checkout --recurse x",
         "git config core.worktree /", "git config url.ext::x.insteadOf https", "git config user.signingkey x",
     ],
 )  # fmt: skip
@@ -133,11 +134,23 @@ def test_what_makes_git_run_or_obey_something_is_refused(repository: Path, comma
         "[submodule \"x\"]\n\tupdate = !./x",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("name", ["config", "config.worktree", "modules/a/b/config"])
+@pytest.mark.parametrize(
+    "name", ["config", "config.worktree", "modules/a/b/config", "modules/a/config.worktree"]
+)
 def test_a_repository_that_names_programs_is_not_written(repository: Path, config: str, name: str) -> None:
     (repository / ".git" / name).parent.mkdir(parents=True, exist_ok=True)
     (repository / ".git" / name).write_text(config)
     assert is_refused(repository, "git commit -m x")
+
+
+def test_git_does_not_look_into_a_repository_of_the_work_tree_that_names_programs(repository: Path) -> None:
+    (repository / "inner/.git/config").write_text('[filter "x"]\n\tclean = ./x')
+    assert opened(repository, "git add -A")
+    for index in (".git/index", ".git/sharedindex.x"):
+        (repository / index).write_bytes(b"DIRC\0\0\xe0\0")
+        assert "clean in inner/.git/config." in why(repository, "git add -A")
+        assert "the repository in ." in why(repository, "git mv -k . new")
+        (repository / index).unlink()
 
 
 def test_an_ordinary_configuration_names_none(repository: Path) -> None:
@@ -170,8 +183,13 @@ def test_what_a_rebase_would_go_on_with_and_links_out_are_refused(repository: Pa
         todo.write_text(text)
         assert bool(opened(repository, "git add x")) is not is_run
     todo.unlink()
-    (repository / ".git/index").symlink_to("../x")
-    assert is_refused(repository, "git add x")
+    for name in ("index", "logs/refs/heads/hooks", "objects/info"):
+        (repository / ".git" / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / ".git" / name).symlink_to("/x")
+        assert f"the link .git/{name}, which leads out" in why(repository, "git add x")
+        (repository / ".git" / name).unlink()
+    os.mkfifo(repository / ".git/config")
+    assert ".git/config, which is no file" in why(repository, "git add x")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("skills_agent.sandbox", reason="git writes in a sandbox alone")
-from extras.sandbox.tests.test_hostile_scripts import Host, agents, host, user
+from extras.sandbox.tests.test_hostile_scripts import Host, agents, approved, host, user
 from extras.sandbox.tests.test_protected_files import git, is_safe
+from skills_agent.skills.errors import ScriptError
 
 __all__ = ["agents", "host", "user"]
 
@@ -184,9 +185,16 @@ def test_a_program_of_a_repository_in_the_repository_runs_neither(repository: Ho
     git(repository, "-C", "src", "add", "f")
     git(repository, "add", "src")
     (repository.work / "src/.gitattributes").write_text("* filter=x")
-    configure(repository, f'[filter "x"]\n\tclean = {target}', "src")
     os.utime(repository.work / "src/f", (1, 1))
-    result = as_git(repository, "git add -A")
+    asked, agent = (
+        repository.asked("", git="git add -A"),
+        repository.agents.of(repository.user, undumpable=True, level=repository.level),
+    )
+    configure(repository, f'[filter "x"]\n\tclean = {target}', "src")
+    with pytest.raises(ScriptError, match=r"clean in src/\.git/config"):
+        approved("git add -A", repository.work)
+    agent.ask(asked)
+    result = agent.answer()
     assert f"cannot exec '{target}': Permission denied" in result["stderr"]
     assert not list(repository.work.rglob("canary"))
 

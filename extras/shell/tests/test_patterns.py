@@ -95,6 +95,8 @@ def test_no_trick_slips_through_a_command_pattern(text: str) -> None:
         ("Bash(xargs:*)", "ls | xargs rm"), ("Bash(git:*)", "X=1 git log"), ("Bash(git * main)", "git main"),
         ("Bash(git * main)", "git push main --force"), ("Bash(npx *eas-cli@*)", "npx -y eas-cli@latest"),
         ("Bash(scripts/*.py)", "scripts/../x.py"), ("Bash(scripts/*.py)", "scripts/a/b.py"),
+        ("Bash(git ls-remote:*)", "git ls-remote --upload-pack=./x ."),
+        ("Bash(git archive:*)", "git archive --remote=. --exec ./x HEAD"),
         ("Bash(git:*)", 3), ("Bash(git:*)", None), ("Bash(git:*)", ["git", "status"]),
     ],
 )  # fmt: skip
