@@ -23,6 +23,10 @@ __all__ = ["conninfo_of", "is_usable", "journal", "locks", "open_postgres", "wit
 
 journal = PostgresJournal
 locks = PostgresLocks
+_TAKES: Final = (
+    "server_database, or --checkpointer, takes postgresql://user@host:5432/database, with @ : / ? # in user "
+    "and password percent-encoded. Without it, threads are kept in a file of this user."
+)
 _CONNECT_SECONDS: Final = 10
 _MAX_CONNECTIONS: Final = 4
 _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
@@ -55,6 +59,8 @@ def without_password(dsn: str) -> str:
 @contextmanager
 def open_postgres(dsn: str) -> Iterator["PostgresSaver"]:
     """Open threads, making the tables where there are none. Raises DatabaseError."""
+    if re.match(r"(?!postgres(ql)?:)[^=]*://", dsn):  # Nothing that could be installed opens it.
+        raise DatabaseError(_TAKES)
     try:
         import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
@@ -66,10 +72,7 @@ def open_postgres(dsn: str) -> Iterator["PostgresSaver"]:
         ) from error
     shown = without_password(dsn)
     if not shown:
-        raise DatabaseError(
-            "server_database, or --checkpointer, takes postgresql://user@host:5432/database, with @ : / ? # "
-            "in user and password percent-encoded. Without it, threads are kept in a file of this user."
-        )
+        raise DatabaseError(_TAKES)
     # The pool logs each failed attempt; the error below says it once.
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     arguments: dict[str, Any] = {

@@ -15,7 +15,8 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from skills_agent.server.postgres import without_password
+from skills_agent.graph.threads.errors import DatabaseError
+from skills_agent.server.postgres import open_postgres, without_password
 from tests.agents import Agent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine, without_machine_warnings
 from tests.kit import MakeAgent
@@ -153,6 +154,14 @@ def test_a_database_that_cannot_be_used_is_one_line(
         done = cli.run(*command, SKILLS_AGENT_SERVER_DATABASE=dsn.replace(*change))
         assert (done.code, done.out, done.errors.count("\n")) == (1, "", 1)
         assert text in done.err
+
+
+def test_another_database_is_refused_before_a_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(DatabaseError, match="takes postgresql://user@"), open_postgres("mysql://me@db/x"):
+        pass
+    with pytest.raises(DatabaseError, match="packages"), open_postgres("host=db dbname=x"):
+        pass
 
 
 def test_no_file_of_a_workspace_names_the_database(cli: CommandLine, dsn: str) -> None:
