@@ -194,7 +194,7 @@ class Side:
         config: Any = {"configurable": {"thread_id": str(next(self._threads))}}
         gc.collect()
         cpu, wall = time.process_time(), time.perf_counter()
-        result = self._agent.invoke({"messages": [("user", "How many rows has orders.csv?")]}, config)
+        result = self._agent.invoke({"messages": [("user", "How many rows does orders.csv have?")]}, config)
         self.costs.append(Cost(time.process_time() - cpu, time.perf_counter() - wall))
         assert result["messages"][-1].text == "There are 120 rows.", result["messages"]
 

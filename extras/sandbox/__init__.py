@@ -11,7 +11,7 @@ EXTRA: Final = Extra(
     held="skills_agent.sandbox.later",
     commands={
         "undo": Command(
-            "skills_agent.sandbox.commands.undo:undo", "Take back what the last run changed in the workspace."
+            "skills_agent.sandbox.commands.undo:undo", "Undo what the last run changed in the workspace."
         ),
     },
 )

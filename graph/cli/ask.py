@@ -12,10 +12,10 @@ from skills_agent.graph.cli.working import loading
 from skills_agent.skills.text import count
 
 EXAMPLES: Final = options.examples(
-    'ask "How many rows has orders.csv?"',
+    'ask "How many rows does orders.csv have?"',
     'ask "/csv-report orders.csv" --yes run',
     'ask "Hello?" --model openai:gpt-5-mini',
-    'ask -c "And the least?"',
+    'ask -c "And the lowest?"',
     "ask - --json < question.txt",
 )
 MAX_PIPED: Final = 100_000

@@ -29,12 +29,10 @@ def _command(name: str, text: str) -> Command:
 _COMMANDS: Final[Mapping[str, Command]] = {
     "ask": _command("ask", "Ask a question and print the answer."),
     "resume": _command("resume", "Go on with a thread that waits for an answer or was cut off."),
-    "chat": _command(
-        "chat", "Talk with the agent until /quit or Ctrl-D; on a terminal also without a command."
-    ),
+    "chat": _command("chat", "Talk with the agent until /quit or Ctrl-D; `skills-agent` alone does it, too."),
     "threads": _command("threads", "See earlier conversations and their records, or go on from a step."),
     "trust": _command("trust", "Vouch for what came with a project, as it is now."),
-    "skills": _command("skills", "List, search, check, begin and install skills."),
+    "skills": _command("skills", "List, search, check, create and install skills."),
     "model": _command("model", "Show which models there are; try one, and keep it."),
     "doctor": _command("doctor", "Show what is wrong here, what a skill lacks, and what is kept."),
 }
@@ -50,9 +48,9 @@ _USAGE: Final = 2
     late=_COMMANDS,
     params=[*everywhere],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="--workspace, --skills-dir and --checkpointer may stand behind a command, too.\n\n"
+    epilog="--workspace, --skills-dir and --checkpointer may also follow a command.\n\n"
     + examples(
-        'ask "How many rows has orders.csv?"',
+        'ask "How many rows does orders.csv have?"',
         'ask "/csv-report totals in orders.csv"',
         "skills list",
     ),

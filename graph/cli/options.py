@@ -122,12 +122,12 @@ yes = click.option(
 )
 unasked = click.option("--yes", is_flag=True, help="Do not ask.")
 as_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON value and nothing else: an error, too."
+    "--json", "as_json", is_flag=True, help="Print one JSON value and nothing else, even for an error."
 )
 html = click.option("--html", type=click.File("w", "utf-8", lazy=True), metavar="FILE", help="Write a page.")
 verbose = click.option("-v", "--verbose", is_flag=True, help="Print each event: verdicts, tokens, times.")
 thread = click.option(
-    "--thread", callback=thread_id, metavar="ID", help="Continue this thread, or begin one of this name."
+    "--thread", callback=thread_id, metavar="ID", help="Continue this thread, or start one with this name."
 )
 newest = click.option(
     "-c", "--continue", "newest", is_flag=True, help="Go on with the newest thread of this workspace."

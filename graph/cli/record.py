@@ -117,11 +117,10 @@ class RunRecord(NamedTuple):
 @options.workspace
 @options.as_json
 def record(*, name: str | None, verify: bool, workspace: Path | None, as_json: bool) -> None:
-    """Show the record of all runs, of those of THREAD, or what happened in one RUN.
+    """Show the record of all runs, of the runs of THREAD, or of one RUN.
 
-    A run is one turn of a thread; the newest is first. What --verify cannot find: somebody who writes the
-    whole rest of a file and its head anew. Keep the heads that --verify --json prints on another machine, and
-    compare.
+    A run is one turn of a thread; the newest is first. --verify cannot detect somebody who rewrites the whole
+    rest of a file and its head: keep the heads that --verify --json prints on another machine, and compare.
     """
     settings = Settings.load(workspace)
     log = RunLog(settings.audit_folder, settings.workspace)

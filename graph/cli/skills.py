@@ -44,7 +44,7 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 
 @click.group(cls=LazyGroup, path="skills")
 def skills() -> None:
-    """List, search, check, begin and install skills."""
+    """List, search, check, create and install skills."""
 
 
 @click.group(cls=LazyGroup, path="publish")
@@ -169,9 +169,9 @@ def _written(registry: Registry, skill: Skill) -> str:
 @click.argument("folder", metavar="NAME", type=click.Path(path_type=Path))
 @options.workspace
 def new_skill(folder: Path, workspace: Path | None) -> None:
-    """Begin skill NAME: a SKILL.md to fill in, and folders for scripts, references and assets.
+    """Create skill NAME: a SKILL.md to fill in, and folders for scripts, references and assets.
 
-    It is made in .agent/skills of the workspace; or where NAME says so, as a path.
+    It goes into .agent/skills of the workspace, unless NAME is a path.
     """
     name = folder.name
     if not is_spec_name(name):
@@ -192,7 +192,7 @@ def new_skill(folder: Path, workspace: Path | None) -> None:
     except FileExistsError as error:
         raise click.ClickException(f"{folder} exists already. Choose another name.") from error
     where = visible_line(str(folder))
-    echo(f"Made {where}. Say in {where}/SKILL.md what the skill does and when to use it: then it is used.")
+    echo(f"Made {where}. It is used once {where}/SKILL.md says what the skill does and when to use it.")
     echo(f"To check it: skills-agent skills lint {visible_line(shlex.quote(str(folder)))}")
 
 
@@ -201,7 +201,7 @@ def new_skill(folder: Path, workspace: Path | None) -> None:
 @options.folders
 @options.as_json
 def search_skills(query: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Find skills for QUERY, in plain words; the best comes first.
+    """Find skills for QUERY, in plain words, best match first.
 
     A score of 1.3 or more is a good match, one near 0 is chance.
     """
@@ -232,7 +232,7 @@ def lint(
 ) -> None:
     """Check the skill in DIR, or every skill below it, against agentskills.io/specification.
 
-    Where there is no such path, it is the skill of that NAME.
+    If there is no such path, the skill of that NAME is checked.
     """
     from skills_agent.skills.format.lint import lint as lint_folder
 

@@ -34,7 +34,7 @@ def threads() -> None:
 @options.workspace
 @options.as_json
 def list_threads(workspace: Path | None, as_json: bool) -> None:
-    """List the threads of this workspace, newest first; none of eval cases."""
+    """List the threads of this workspace, newest first, without those of eval cases."""
     from skills_agent.graph.threads.database import is_eval_thread
 
     with open_threads(workspace) as opened:
@@ -63,7 +63,7 @@ def list_threads(workspace: Path | None, as_json: bool) -> None:
 def show_thread(
     thread: str | None, steps: bool, html: TextIO | None, workspace: Path | None, as_json: bool
 ) -> None:
-    """Show what was said and done in THREAD; without it: in the newest one of this workspace.
+    """Show what was said and done in THREAD, by default in the newest one of this workspace.
 
     Calls, your decisions, their results, skills, plan and costs.
     """
@@ -91,7 +91,7 @@ def show_thread(
 @click.argument("decision", metavar="ID")
 @options.workspace
 def revoke(thread: str, decision: str, workspace: Path | None) -> None:
-    """Take back what you granted with the decision ID of THREAD: you are asked again."""
+    """Take back the grant ID of THREAD, so that you are asked again."""
     with open_threads(workspace) as opened:
         opened.revoke(thread, decision)
     echo(f"Revoked {decision} in {thread}.")
@@ -103,7 +103,7 @@ def revoke(thread: str, decision: str, workspace: Path | None) -> None:
 @options.workspace
 @options.as_json
 def fork(thread: str, *, at: str, workspace: Path | None, as_json: bool) -> None:
-    """Make a new thread of THREAD as it was after a step.
+    """Start a new thread from THREAD as it was after a step.
 
     THREAD stays as it is, and nothing runs yet. Calls without an answer at that step run only after they were
     judged again: by the gate, and by you where it asks.
@@ -121,16 +121,18 @@ def fork(thread: str, *, at: str, workspace: Path | None, as_json: bool) -> None
     "delete", epilog=options.examples("threads delete t-1f2e3d4c", "threads delete --older-than 30d --yes")
 )
 @click.argument("names", metavar="[THREAD]...", nargs=-1)
-@click.option("--older-than", metavar="AGE", help="Those that are done and did not move for 12h, 30d, 8w.")
+@click.option(
+    "--older-than", metavar="AGE", help="All that are done and have not changed for this long: 12h, 30d, 8w."
+)
 @options.unasked
 @options.workspace
 @options.as_json
 def delete(
     names: tuple[str, ...], older_than: str | None, yes: bool, workspace: Path | None, as_json: bool
 ) -> None:
-    """Delete each THREAD whole, or those that are old.
+    """Delete each THREAD, or all old ones.
 
-    Also one that waits or was cut off. Records under .agent/runs stay.
+    A THREAD that waits or was cut off is deleted, too. Records under .agent/runs stay.
     """
     if bool(names) == bool(older_than):
         raise click.UsageError("say which: THREAD..., or --older-than 30d")

@@ -305,7 +305,7 @@ class Grammar:
             return entry
         known = f"Risks are {', '.join(risks)}." if risks else f"Tools are {', '.join(self.specs)}."
         hint = did_you_mean(text.partition("(")[0], [*risks, *self.specs]) or known
-        raise EntryNotUnderstoodError(text, "no tool is called so", hint)
+        raise EntryNotUnderstoodError(text, "no tool has that name", hint)
 
     def parse_asked(self, text: str) -> Entry:
         """Return the calls that an entry wants a question about; loading a skill is never asked about.

@@ -61,7 +61,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "no_packages": "Its packages are not here. {0}",
     "installs": "To approve it is to install {0} for scripts of {1} first.",
     "left_out": "{all}",
-    "to_trust": "To trust what is untrusted, as it is now: {all}",
+    "to_trust": "To trust it as it is now: {all}",
     "skill_changed": "The skill {0} has changed on disk since this thread loaded it. Load the new text?",
     "again": "Look first at what it would have changed. Approve: run it again. Reject: leave it; the model "
     "is told so.",

@@ -68,7 +68,10 @@ _LINE: Final = 200
     help="Exit with 1 where a metric is lower, as passed=0.9, f1=0.8. Repeatable.",
 )
 @click.option(
-    "--budget", type=click.IntRange(1), metavar="TOKENS", help="Begin no case when so many are spent."
+    "--budget",
+    type=click.IntRange(1),
+    metavar="TOKENS",
+    help="Start no further case once this many are spent.",
 )
 @click.option(
     "--grader", metavar="MODEL", help="Grade rubrics with this model. [default: they are not graded]"
@@ -108,7 +111,7 @@ def evaluate(
     cases pass (with --fail-under: where these hold), else with 1.
 
     --triggers asks no model: names and descriptions are compared with requests that say `should_trigger`, as
-    a model sees no more before it loads a skill. It says which neighbour wins the others, and why.
+    a model sees no more before it loads a skill. It says which other skill gets a request, and why.
     """
     if triggered:
         from skills_agent.evals.commands.triggers import show_triggers

@@ -39,7 +39,7 @@ def serve(
     workspace: Path | None,
     skills_dirs: tuple[Path, ...],
 ) -> None:
-    """Publish the skills that are here to any client of MCP (SEP-2640), until it ends.
+    """Publish the skills that are here to any client of MCP (SEP-2640), until it is stopped.
 
     Clients that may not be on this machine have to send the token in SKILLS_SERVE_TOKEN.
     """

@@ -80,7 +80,7 @@ def install(
     """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
 
     First shows what is new, what changes and what it may do. What is shown is what is installed, and
-    skills.lock in the folder says from where. --locked fetches each skill that is not as skills.lock says at
+    skills.lock in the folder says from where. --locked fetches each skill that differs from skills.lock, at
     the commit of the lock, and refuses other bytes; --locked --check fetches nothing, and names what differs.
     """
     if everything and names:

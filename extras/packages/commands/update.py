@@ -40,10 +40,13 @@ from skills_agent.skills.text import count
 @click.argument("names", metavar="NAME...", nargs=-1)
 @click.option("--check", "dry", is_flag=True, help="Show all of what is new, and write nothing.")
 @click.option(
-    "--rollback", is_flag=True, help="Put back the version of NAME that was there last; again: the one now."
+    "--rollback", is_flag=True, help="Put back the previous version of NAME; do it twice to be back here."
 )
 @click.option(
-    "--version", metavar="DIGEST", default="", help="With --rollback: the beginning of another one's digest."
+    "--version",
+    metavar="DIGEST",
+    default="",
+    help="With --rollback: another version, by the beginning of its digest.",
 )
 @options.unasked
 @to
@@ -58,7 +61,7 @@ def update(
     workspace: Path | None,
     **how: Any,
 ) -> None:
-    """Install what the sources of installed skills have now, by default of all; the same as `install` does.
+    """Update installed skills, by default all, to what their sources have now. Asks first, as `install`.
 
     Skills that were changed here are left alone: `skills install --locked` puts them back. --rollback lists
     the versions of one skill that are kept, shows what changes, and asks; one that was removed comes back.

@@ -26,7 +26,7 @@ NOTHING_DONE = 1
 @options.workspace
 @options.as_json
 def undo(yes: bool, workspace: Path | None, as_json: bool) -> None:
-    """Take back what the last run of a script or a command changed in the workspace.
+    """Undo what the last script or command changed in the workspace.
 
     What it wrote, removed or replaced is as before, while nobody changed it since. Again, it takes back the
     run before, up to five. What git wrote into its repository, and what ran in the background, stays.

@@ -30,8 +30,8 @@ STATE: Final = ".langgraph_api"
 def dev(workspace: Path | None, arguments: tuple[str, ...]) -> None:
     """Open the agent in LangGraph Studio: `langgraph dev` with ARGUMENTS, for this workspace.
 
-    It starts in a folder of yours, where its threads are and an `.env` may be: of the folder that it starts
-    in, it runs pickles and configuration before anybody is asked. The workspace's own `.env` and
+    It starts in a folder of your own, which keeps its threads and may have an `.env`, because the server runs
+    pickles and configuration from the folder in which it starts, unasked. The workspace's own `.env` and
     `langgraph.json`, with the code that this names, count as soon as you trust the workspace, while they are
     unchanged.
     """
