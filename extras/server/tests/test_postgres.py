@@ -38,14 +38,8 @@ def dsn(postgres_dsn: str) -> str:
 
 
 def ask(cli: CommandLine, dsn: str, *replies: Any, thread: str = "rain") -> Any:
-    options = [
-        "--skills-dir",
-        str(cli.skills),
-        "--model",
-        cli.script(*replies, name=f"{thread}.json"),
-        "--thread",
-        thread,
-    ]
+    model = cli.script(*replies, name=f"{thread}.json")
+    options = ["--skills-dir", str(cli.skills), "--model", model, "--thread", thread]
     return cli.run("ask", "How much rain?", *options, SKILLS_AGENT_SERVER_DATABASE=dsn)
 
 
@@ -158,10 +152,9 @@ def test_a_database_that_cannot_be_used_is_one_line(
 
 def test_another_database_is_refused_before_a_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(DatabaseError, match="takes postgresql://user@"), open_postgres("mysql://me@db/x"):
-        pass
-    with pytest.raises(DatabaseError, match="packages"), open_postgres("host=db dbname=x"):
-        pass
+    for dsn, told in (("mysql://me@db/x", "takes postgresql://user@"), ("host=db dbname=x", "packages")):
+        with pytest.raises(DatabaseError, match=told), open_postgres(dsn):
+            pass
 
 
 def test_no_file_of_a_workspace_names_the_database(cli: CommandLine, dsn: str) -> None:
