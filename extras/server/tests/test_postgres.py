@@ -70,10 +70,8 @@ def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
     ask(cli, dsn, LOAD, RUN, ANSWER)
     assert cli.run("resume", "rain", "--approve", SKILLS_AGENT_SERVER_DATABASE=dsn).code == 0
     with psycopg.connect(dsn) as connection:
-        entries = connection.execute(
-            "SELECT tool, status FROM skills_agent_journal WHERE tool != ''"
-        ).fetchall()
-    assert entries == [("run_script", "done")]
+        rows = connection.execute("SELECT tool, status FROM skills_agent_journal WHERE tool != ''")
+        assert rows.fetchall() == [("run_script", "done")]
     assert not (cli.state / "journal.sqlite").exists()
     assert cli.run("threads", "delete", "rain", "--yes", SKILLS_AGENT_SERVER_DATABASE=dsn).code == 0
     with psycopg.connect(dsn) as connection:
