@@ -120,21 +120,17 @@ def _risk(hints: Mapping[str, Any], *, trust_hints: bool) -> Risk:
 
 
 def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - of the extra `mcp`
+
     plain = _Inlined(schema).result()
     top = {name: value for name, value in plain.items() if name not in _NOT_AT_TOP}
     top |= {"type": "object", "properties": plain.get("properties", {})}
-    _check_is_schema(top)
-    return top
-
-
-def _check_is_schema(schema: dict[str, Any]) -> None:
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - of the extra `mcp`
-
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(top)
     except SchemaError as error:
         place = "/".join(map(str, error.absolute_path))
         raise SkillError(f"its schema is not valid at /{visible_line(cut(place, MAX_SHOWN))}") from error
+    return top
 
 
 class _Inlined:

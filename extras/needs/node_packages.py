@@ -31,8 +31,9 @@ def resolve(tools: PackageTools, requirements: Sequence[str], *, seconds: float)
     """Return the list that meets requirements like `sharp@^0.33`, as npm writes it. Raises InstallError."""
     tools.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="resolving-", dir=tools.folder))
+    pairs = (requirement.rpartition("@") for requirement in requirements)
     try:
-        _write_package(place, dict(map(_name_and_version, requirements)))
+        _write_package(place, {name: version for name, _, version in pairs})
         _npm(tools, ["install", "--package-lock-only"], "resolved", place, seconds)
         return canonical_lock((place / "package-lock.json").read_text(encoding="utf-8"))
     finally:
@@ -51,11 +52,6 @@ def install(tools: PackageTools, text: str, place: Path) -> None:
 def _write_package(place: Path, dependencies: Mapping[str, str]) -> None:
     package = {"name": "skill", "private": True, "dependencies": dependencies}
     (place / "package.json").write_text(json.dumps(package), encoding="utf-8")
-
-
-def _name_and_version(requirement: str) -> tuple[str, str]:
-    name, _, version = requirement.rpartition("@")
-    return name, version
 
 
 def _npm(tools: PackageTools, words: Sequence[str], step: str, place: Path, seconds: float) -> str:

@@ -4,7 +4,7 @@ What somebody else's file names may be at no address of this machine or its netw
 it; downloads ask it (download.py), and here a repository does, and a lock.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -54,16 +54,14 @@ def typed_hosts(state: Path) -> frozenset[str]:
     return frozenset()
 
 
-def note_typed(state: Path, addresses: Iterable[Address]) -> None:
-    """Note the hosts of addresses that the user typed: locks may name them from now on."""
-    new = {
-        _host_of(address) for address in addresses if address.is_typed and not address.is_near
-    } - typed_hosts(state)
-    if lines := "".join(f"{each}\n" for each in sorted(new - {""})):
+def note_typed(state: Path, address: Address) -> None:
+    """Note the host of an address that the user typed: locks may name it from now on."""
+    host = "" if address.is_near else _host_of(address)
+    if host and host not in typed_hosts(state):
         with suppress(OSError):
             make_own(state / "typed")
             with (state / "typed" / _HOSTS).open("a", encoding="utf-8") as file:
-                file.write(lines)
+                file.write(f"{host}\n")
 
 
 def _host_of(address: Address) -> str:

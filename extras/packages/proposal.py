@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.entries import check_names, refused_entry
-from skills_agent.packages.errors import PackageError
+from skills_agent.packages.errors import PackageError, shown
 from skills_agent.packages.installation import Change, change_to, entry_of, install
 from skills_agent.packages.lock import LockedSkill, Proposed, read_lock
 from skills_agent.packages.manifest import MANIFEST_FILE
@@ -31,7 +31,7 @@ from skills_agent.skills.format.rules import MAX_NAME, NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits
 from skills_agent.skills.policy.protected import is_protected_name
 from skills_agent.skills.sources.walk import SKILL_FILE
-from skills_agent.skills.text import count, cut, is_text
+from skills_agent.skills.text import count, is_text
 from skills_agent.skills.visible import visible_line
 
 MAX_FILES: Final = 20
@@ -74,8 +74,7 @@ def draft(
     """
     name = wish.name
     if not is_spec_name(name):
-        shown = cut(visible_line(name), MAX_NAME) or "a skill without a name"
-        raise _refused(shown, f"a name has {NAME_RULE}")
+        raise _refused(shown(name, MAX_NAME) or "a skill without a name", f"a name has {NAME_RULE}")
     found, before = target.found(name), read_lock(target.folder).get(name)
     if reason := _untouchable(target.folder / name, found, before, known, vouched):
         taken = {*known, *(path.name for path in target.folder.glob("*"))}
@@ -202,7 +201,7 @@ def _check(folder: Path, name: str) -> None:
     for error in errors[:_FINDINGS]:
         path = os.path.relpath(error.path, folder)
         place = f"{path}:{error.line}" if error.line else path
-        told.append(cut(visible_line(f"{place}: {error.message} {error.advice}"), _SHOWN))
+        told.append(shown(f"{place}: {error.message} {error.advice}", _SHOWN))
     more = f" and {len(errors) - _FINDINGS} more" if len(errors) > _FINDINGS else ""
     listed = " ".join(told).rstrip(".")
     raise _refused(name, f"{count(len(errors), 'error')} to mend. {listed}{more}")

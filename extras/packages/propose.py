@@ -28,7 +28,7 @@ from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.graph.tools.workspace import OWN_FOLDER, SKILLS_FOLDER
 from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.packages.difference import FileDifference
-from skills_agent.packages.errors import PackageError
+from skills_agent.packages.errors import PackageError, shown
 from skills_agent.packages.installation import Change
 from skills_agent.packages.journal import make_own
 from skills_agent.packages.lock import Proposed
@@ -50,7 +50,7 @@ from skills_agent.skills.policy.approval_text import Content, FileChange, code, 
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
 from skills_agent.skills.policy.trust import TrustFileError
 from skills_agent.skills.sources.directory import DirectorySource
-from skills_agent.skills.text import count, cut
+from skills_agent.skills.text import count
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import Context
@@ -302,7 +302,7 @@ def _facts(change: Change, reviewed: Review, reason: str) -> Iterator[str]:
 
 
 def _fact(text: str) -> str:
-    return cut(visible_line(" ".join(text.split())), _LINE)
+    return shown(" ".join(text.split()), _LINE)
 
 
 def _file(each: FileDifference, change: Change) -> Content:

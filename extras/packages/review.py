@@ -8,6 +8,7 @@ import msgspec
 
 from skills_agent.graph.machine import gather_now
 from skills_agent.packages.difference import FileDifference, differences
+from skills_agent.packages.errors import shown
 from skills_agent.packages.installation import Change
 from skills_agent.packages.offer import version_of
 from skills_agent.packages.required import required_of
@@ -27,8 +28,6 @@ from skills_agent.skills.library.contents import (
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
 from skills_agent.skills.skill import Need, SkillMetadata
 from skills_agent.skills.sources.walk import SKILL_FILE
-from skills_agent.skills.text import cut
-from skills_agent.skills.visible import visible_line
 
 _ANY_SIZE: Final = ContentLimits(1 << 62, 1 << 31)
 """The copy was made within the limits."""
@@ -174,7 +173,7 @@ def _findings(change: Change, members: list[Member], known: Mapping[str, str]) -
     if near := near_name(own, known):
         yield near
     if own != skill.name:
-        message = f"Is named {cut(visible_line(own), 80)}, and goes into a folder of another name"
+        message = f"Is named {shown(own, 80)}, and goes into a folder of another name"
         yield ScanFinding(SKILL_FILE, "name", "info", message)
     for member in members:
         path, size = member.path, member.status.st_size

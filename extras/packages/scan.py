@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from skills_agent.packages.errors import shown
 from skills_agent.skills.sources.walk import SKILL_FILE
-from skills_agent.skills.text import cut
 from skills_agent.skills.visible import DRAWN_LIKE, hidden_in, name_of, visible_line
 
 Kind = Literal[
@@ -113,7 +113,7 @@ def _excerpt(text: str, start: int, end: int) -> str:
     stop = text.find("\n", end)
     stop = min(len(text) if stop < 0 else stop, begin + EXCERPT)
     piece = " ".join(text[begin : max(stop, min(end, begin + EXCERPT))].split())
-    return cut(visible_line(piece), EXCERPT)
+    return shown(piece, EXCERPT)
 
 
 def _is_near(name: str, other: str) -> bool:

@@ -53,9 +53,11 @@ def from_well_known(wanted: Selection) -> tuple[OfferedSkill, ...]:
 
     def copy(name: str) -> OfferedSkill:
         entry = entries[name]
-        return _fetched(
-            site, wanted, name, _joined(site, url, entry.url), entry.digest.removeprefix("sha256:")
-        )
+        try:
+            place = urljoin(url, entry.url)
+        except ValueError as error:
+            raise site.refused(f"{shown(entry.url)} is no URL") from error
+        return _fetched(site, wanted, name, place, entry.digest.removeprefix("sha256:"))
 
     return wanted.take(dict.fromkeys(sorted(entries)), copy)
 
@@ -117,10 +119,3 @@ def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str) ->
         held = list_names([first.name, *(other.name for other in others)])
         raise site.refused(f"its list says {name}, and what is there holds {held}")
     return first._replace(resolved=f"{url}#sha256={digest}")
-
-
-def _joined(site: Site, index: str, url: str) -> str:
-    try:
-        return urljoin(index, url)
-    except ValueError as error:
-        raise site.refused(f"{shown(url)} is no URL") from error

@@ -123,7 +123,7 @@ def install(
         wanted = Selection(address, into, frozenset(names), choose=choose, skip=skip)
         with working(f"Fetching {line_of(address.text)}"):
             skills = fetch(wanted)
-        note_typed(user_state_folder(settings), [address])
+        note_typed(user_state_folder(settings), address)
         changes = plan(target, skills, now(), signatures_of(settings))
         carry_out(settings, target, draft, changes, what._replace(asked=asked), passed_over=passed_over)
 
