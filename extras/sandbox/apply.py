@@ -21,6 +21,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -227,7 +228,7 @@ class Applier:
         """Keep for `undo` what the last runs replaced, as far as there is room for it."""
         names, room = self._names("done", "undone", "damaged")[::-1], MAX_KEPT
         for number, name in enumerate(names):
-            room -= weigh(self._place(name)).bytes
+            room -= _kept_bytes(self._place(name), name)
             if number >= KEPT or (room < 0 and number):
                 self._remove(name)
             elif room < 0:  # its plan stays: else `undo` would take back the run before it
@@ -290,6 +291,12 @@ class Applier:
         """Remove the files of a plan, then itself."""
         remove_tree(self._place(name))
         (self._journal / name).unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=256)
+def _kept_bytes(place: Path, name: str) -> int:  # noqa: ARG001 - the same name has the same files
+    """Return what the files of a plan take on the disk; once, for it is asked at each run."""
+    return weigh(place).bytes
 
 
 def _check(changes: Sequence[Change], folder: Path, kept: Sequence[Path]) -> None:

@@ -158,12 +158,12 @@ def changed_since(folder: Path, plan: Plan) -> Iterator[Conflict]:
                 yield Conflict(path, why)
 
 
-def is_as(change: Change, entry: Entry, *, with_mode: bool = True) -> bool:
+def is_as(change: Change, entry: Entry) -> bool:
     """Return whether a path is as a change has it."""
     status = entry.status()
     if status is None or {change.kind, kind_of(status.st_mode)} not in _ALIKE:
         return False
     mode = stat.S_IMODE(status.st_mode)
-    if with_mode and (mode ^ change.mode) & BITS:
+    if (mode ^ change.mode) & BITS:
         return False
     return is_same(change._replace(path=entry.name, mode=mode), status, entry.folder)

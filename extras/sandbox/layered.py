@@ -128,8 +128,13 @@ class Layers(Care):
         return result
 
     def _told(self, decision: Decision) -> list[str]:
-        told = self._store.all_told(self.judged)
-        return [f"{change.path} ({why})" for change, decided, why in told if decided == decision and why]
+        found = (
+            (layer, each)
+            for layer, judged in self.judged.items()
+            for each in judged
+            if each.decision == decision and each.why
+        )
+        return [f"{self._store.path(layer, change.path)} ({why})" for layer, (change, _, why) in found]
 
 
 def related(paths: Iterable[str], others: Collection[str]) -> set[str]:
@@ -224,6 +229,8 @@ class LayerStore:
 
     def told(self, layer: Layer, judged: JudgedChange) -> JudgedChange:
         """Return a change with its path as people read it."""
+        if layer.lower == self.workspace:
+            return judged
         return judged._replace(change=judged.change._replace(path=self.path(layer, judged.change.path)))
 
     def all_told(self, judged: Mapping[Layer, list[JudgedChange]]) -> list[JudgedChange]:

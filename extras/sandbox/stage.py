@@ -8,8 +8,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from skills_agent.sandbox.draft import BITS, Draft, is_as
-from skills_agent.sandbox.layer import closed_after
+from skills_agent.sandbox.draft import BITS, Draft
+from skills_agent.sandbox.layer import closed_after, digest_of
 from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.skills.confined import ConfinedError, opened_folder, sync_folder
 from skills_agent.skills.posix import FILE, NEW_FILE
@@ -28,10 +28,8 @@ def stage(draft: Draft, content: Path, new: Path) -> None:
         for number, (change, before) in draft.puts.items():
             staged = Entry(folder, str(number))
             _bring(folders.entry(change.path), staged, change.mode)
-            if not is_as(change, staged, with_mode=False):
+            if not _is_made_right(staged, change, before, is_synced=len(draft.puts) <= _MANY):
                 raise ConfinedError(change.path, "is not what it was when somebody looked at it")
-            if change.kind != "link":
-                _make_right(staged, change, before, is_synced=len(draft.puts) <= _MANY)
         sync_folder(folder)
     if len(draft.puts) > _MANY:
         sync_file_system(new)
@@ -52,14 +50,20 @@ def _bring(source: Entry, staged: Entry, mode: int) -> None:
     copy_entry(source, staged)
 
 
-def _make_right(staged: Entry, change: Change, before: os.stat_result | None, *, is_synced: bool) -> None:
-    """Give a file its mode, and the owner of the one that it replaces."""
+def _is_made_right(staged: Entry, change: Change, before: os.stat_result | None, *, is_synced: bool) -> bool:
+    """Give a file its mode, and the owner of the one that it replaces, if it has the bytes of the change."""
+    if change.kind == "link":
+        is_link = stat.S_ISLNK(os.lstat(staged.name, dir_fd=staged.folder).st_mode)
+        return is_link and os.readlink(staged.name, dir_fd=staged.folder) == change.target
     with closed_after(os.open(staged.name, FILE, dir_fd=staged.folder)) as file:
-        # With an owner, the kernel takes off what it may do beyond its user.
+        if not stat.S_ISREG(os.fstat(file).st_mode) or digest_of(file) != change.digest:
+            return False
+        # With an owner, also with its own, the kernel takes off what it may do beyond its user.
         set_owner(file, *((before.st_uid, before.st_gid) if before else (-1, -1)))
         os.fchmod(file, change.mode & BITS)
         if is_synced:
             os.fsync(file)
+    return True
 
 
 def copy_entry(source: Entry, target: Entry) -> None:

@@ -38,9 +38,6 @@ class OnCopies(BwrapRunner):
         return ()
 
 
-BY_VIEW = {"folder": OnFolders, "copy": OnCopies}
-
-
 def main() -> None:
     """Run scripts one after another."""
     if "undumpable" in sys.argv:
@@ -68,7 +65,7 @@ def run(asked: dict[str, Any]) -> ScriptResult:
     }
     sandboxed = {**control, "network": asked["network"]}
     kinds = sandboxes()
-    first = BY_VIEW.get(asked["view"], kinds[0])(**sandboxed)
+    first = {"folder": OnFolders, "copy": OnCopies}.get(asked["view"], kinds[0])(**sandboxed)
     plain = WatchedRunner(**control)
     found = ChosenRunner([first, *(kind(**sandboxed) for kind in kinds[1:])], plain)
     runners: dict[str, ScriptRunner] = {"controlled": plain, "bwrap": first}

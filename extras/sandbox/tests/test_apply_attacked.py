@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
 from typing import cast
@@ -54,9 +55,11 @@ def files_of_plans(run: Run) -> list[Path]:
         (CHANGE._replace(path="b"), "No such file"),
         (CHANGE, "is not what it was"),
         (CHANGE._replace(kind="link", target="/"), "is not what it was"),
+        (CHANGE._replace(path="fifo", size=0, digest=sha256().hexdigest()), "is not what it was"),
     ],
 )
 def test_what_is_no_change_of_a_layer_is_refused(run: Run, refused: Change, why: str) -> None:
+    os.mkfifo(run.layer / "fifo")
     untouched = shape(run.workspace)
     run.changes = [*run.changes[1:], refused]
     with pytest.raises(ApplyError, match=why):
