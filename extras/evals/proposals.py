@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
 from time import monotonic
 from typing import Final
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import RunControl
 from msgspec import structs
+from typing_extensions import override
 
 from skills_agent.evals.cases.comparing import SHARES
 from skills_agent.evals.cases.errors import EvalError
@@ -44,8 +44,22 @@ TOKENS: Final = 200_000
 _JOBS: Final = 2
 _FAILED: Final = 4
 """Cases of which it is said why they fail."""
-_POLL: Final = 0.2
 _WIDTH: Final = 200
+
+
+class _Limited(RunControl):
+    """Ends all runs when their time is over, or nobody waits any more."""
+
+    def __init__(self, end: float, is_over: Callable[[], bool]) -> None:
+        super().__init__()
+        self._end, self._is_over = end, is_over
+
+    @property
+    @override
+    def drain_requested(self) -> bool:
+        if monotonic() >= self._end or self._is_over():
+            self.request_drain()
+        return super().drain_requested
 
 
 def measure_draft(
@@ -73,10 +87,7 @@ def measure_draft(
         return ""
     few = tuple(structs.replace(case, repeat=1) for case in mine[:MAX_CASES])
     head = RunHead(id="", at=datetime.now(UTC).isoformat(timespec="seconds"), models=(model,), cases=few)
-    stop, done = RunControl(), Event()
-    Thread(
-        target=_stop_in_time, args=(seconds, stop, done, is_over), name="proposal-evals", daemon=True
-    ).start()
+    stop = _Limited(monotonic() + seconds, is_over)
     # Its own threads, and no proposals of its own: they are gone with the question.
     setup = Setup(
         replace(settings, extras={**settings.extras, "packages_propose": False}),
@@ -86,14 +97,11 @@ def measure_draft(
         folders=[folder.parent],
         model_of=lambda *_: None if model == SCRIPTED else chat,
     )
-    try:
-        now = _run(structs.replace(head, id="draft", arms=("with", "without")), setup, stop)
-        before = None
-        if base is not None:
-            there = replace(setup, run="base", sources=partial(_sources, settings, None), folders=())
-            before = _run(structs.replace(head, id="base"), there, stop)
-    finally:
-        done.set()
+    now = _run(structs.replace(head, id="draft", arms=("with", "without")), setup, stop)
+    before = None
+    if base is not None:
+        there = replace(setup, run="base", sources=partial(_sources, settings, None), folders=())
+        before = _run(structs.replace(head, id="base"), there, stop)
     said = [*_lines(summarise(*now, before))]
     if len(mine) > MAX_CASES:
         said.append(f"The first {MAX_CASES} of its {len(mine)} cases were run.")
@@ -114,15 +122,6 @@ def _sources(settings: Settings, skills: Path | None) -> Sequence[Source]:
     usual = sources_of(settings, ())
     own = [DirectorySource(skills, usual[-1].label, trusted=False)] if skills else []
     return [*usual, *map(EvaluatedSource, own)]
-
-
-def _stop_in_time(seconds: float, stop: RunControl, done: Event, is_over: Callable[[], bool]) -> None:
-    """End all runs when their time is over, or nobody waits any more."""
-    end = monotonic() + seconds
-    while not done.wait(_POLL):
-        if monotonic() >= end or is_over():
-            stop.request_drain()
-            return
 
 
 def _lines(summary: Summary) -> Iterator[str]:

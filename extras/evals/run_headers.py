@@ -12,7 +12,6 @@ from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import NO_CASES, EvalError
 from skills_agent.evals.cases.read import read_all
 from skills_agent.evals.cases.result import Arm, Recording, RunHead
-from skills_agent.evals.cases.run_folder import RunFolder, ids
 from skills_agent.evals.skill_folders import places_of, sources_of
 from skills_agent.graph.settings import Settings, make_registry
 from skills_agent.skills.errors import SkillsAgentError
@@ -78,14 +77,6 @@ def _digests(settings: Settings, places: Sequence[str], cases: Sequence[EvalCase
             except SkillsAgentError:  # it is said where it is loaded
                 found[skill.name] = ""
     return found
-
-
-def newest_partial(workspace: Path) -> str:
-    """Return the id of the newest run that did not come to its end. Raises EvalError."""
-    for run in ids(workspace):
-        if RunFolder.open(workspace, run).head.partial:
-            return run
-    raise EvalError("No run of this workspace was cut off. Begin one: skills-agent eval")
 
 
 def check_unchanged(head: RunHead) -> None:

@@ -9,7 +9,7 @@ A killed run has what it had: a torn last line is dropped, and a result that is 
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
@@ -127,6 +127,12 @@ def ids(workspace: Path) -> list[str]:
     """Return the ids of the runs of a workspace, the newest first."""
     heads = sorted((workspace / RUNS).glob(f"*/{_HEAD}"), key=lambda head: head.stat().st_mtime_ns)
     return [head.parent.name for head in reversed(heads)]
+
+
+def newest(workspace: Path, is_wanted: Callable[[RunHead], bool]) -> RunFolder | None:
+    """Return the newest run of a workspace whose head is one that is wanted. Raises EvalError."""
+    runs = (RunFolder.open(workspace, run) for run in ids(workspace))
+    return next((each for each in runs if is_wanted(each.head)), None)
 
 
 def _folder(workspace: Path, run: str) -> Path:

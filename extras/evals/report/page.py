@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TextIO
 from xml.etree.ElementTree import Element
 
+from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.cases.summary import CaseRow
+from skills_agent.evals.cases.summary import CaseRow, Summary
 from skills_agent.evals.cases.trajectory import MadeCall
+from skills_agent.evals.report import view
 from skills_agent.evals.report.figures import GOOD, percent
-from skills_agent.evals.report.view import Figures, View
+from skills_agent.evals.report.view import Figures
 from skills_agent.graph.audit.events import call_text
 from skills_agent.pages.html import element, facts, html_page
 from skills_agent.pages.markdown import markdown
@@ -23,17 +25,19 @@ _SHORT: Final = 240
 """Of a check, its evidence, and the arguments and the result of a call."""
 
 
-def write_page(file: TextIO, view: View) -> None:
+def write_page(file: TextIO, summary: Summary) -> None:
     """Write the page of a run."""
+    title, asked = view.title(summary), {case.id: case for case in summary.head.cases}
+    rows = sorted(summary.cases, key=lambda row: row.rates.get("with", 1.0))
     page = html_page(
-        view.title,
-        element("h1", view.title),
-        *(element("p", each.sentence, class_=f"answer {each.tone}") for each in view.answers),
-        element("ul", *(element("li", note) for note in view.notes), class_="notes"),
-        *(each for table in view.tables for each in (element("h2", table.title), _table(table))),
-        *([element("h2", "Cases, those that pass least often first")] if view.cases else []),
-        *(_case(row, view) for row in view.cases),
-        facts(view.facts),
+        title,
+        element("h1", title),
+        *(element("p", each.sentence, class_=f"answer {each.tone}") for each in view.answers(summary)),
+        element("ul", *(element("li", note) for note in view.notes(summary)), class_="notes"),
+        *(each for table in view.tables(summary) for each in (element("h2", table.title), _table(table))),
+        *([element("h2", "Cases, those that pass least often first")] if rows else []),
+        *(_case(row, asked[row.case], view.name(row, summary)) for row in rows),
+        facts(view.facts(summary)),
     )
     file.write(page)
 
@@ -54,7 +58,7 @@ def _cell(text: str, column: str) -> Element:
     return element("td", text, data_column=column, class_=kind if is_known else "")
 
 
-def _case(row: CaseRow, view: View) -> Element:
+def _case(row: CaseRow, case: EvalCase, name: str) -> Element:
     sides = [side for side in _SIDES if side in row.runs]
     worst = {side: _worst(row.runs[side]) for side in sides}
     mark = "flaky" if row.flaky else worst[sides[0]].outcome
@@ -69,11 +73,11 @@ def _case(row: CaseRow, view: View) -> Element:
         element(
             "summary",
             element("b", mark, class_=f"chip {mark}"),
-            f" {view.asked[row.case].name or row.case} ",
+            f" {case.name or row.case} ",
             element("small", rates),
         ),
-        element("p", element("small", view.name(row))),
-        *(element("pre", cut(request, _LONG)) for request in view.asked[row.case].turns),
+        element("p", element("small", name)),
+        *(element("pre", cut(request, _LONG)) for request in case.turns),
         _table(Figures("", ("expected", *(_SIDES[side] for side in sides)), rows)),
         element(
             "div",

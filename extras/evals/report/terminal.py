@@ -6,8 +6,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from skills_agent.evals.report.figures import reason
-from skills_agent.evals.report.view import Figures, View
+from skills_agent.evals.cases.summary import Summary
+from skills_agent.evals.report import view
+from skills_agent.evals.report.figures import failures, reason
+from skills_agent.evals.report.view import Figures
 from skills_agent.graph.cli.printing import line_of
 from skills_agent.skills.text import count
 
@@ -29,23 +31,24 @@ _STYLES: Final = {
 """By words that stand alone in a cell."""
 
 
-def print_view(view: View, console: Console | None = None) -> None:
-    """Print it, in colours where a person sees them, and as wide as the terminal is."""
+def print_report(summary: Summary, console: Console | None = None) -> None:
+    """Print what a run says, in colours where a person sees them, and as wide as the terminal is."""
     console = console or Console(highlight=False, markup=False)
-    if view.faults:
-        _line(console, Text(f"{count(len(view.faults), 'run')} did not pass:", "bold"))
-    for fault in view.faults[:MOST]:
-        outcome, name = (f"  {fault.outcome:<7}  ", _STYLES.get(fault.outcome, "")), line_of(view.name(fault))
-        _line(console, Text.assemble(outcome, (name, "bold"), f": {line_of(reason(fault))}"))
+    if faults := failures(summary):
+        _line(console, Text(f"{count(len(faults), 'run')} did not pass:", "bold"))
+    for fault in faults[:MOST]:
+        outcome = f"  {fault.outcome:<7}  ", _STYLES.get(fault.outcome, "")
+        name = line_of(view.name(fault, summary)), "bold"
+        _line(console, Text.assemble(outcome, name, f": {line_of(reason(fault))}"))
         if fault.thread:
             _line(console, Text(f"           skills-agent threads show {line_of(fault.thread)}", "dim"))
-    _more(console, len(view.faults))
-    for table in view.tables:
+    _more(console, len(faults))
+    for table in view.tables(summary):
         _print_table(console, table)
     console.print()
-    for note in view.notes:
+    for note in view.notes(summary):
         _line(console, Text(f"note: {line_of(note)}"))
-    for answer in view.answers:
+    for answer in view.answers(summary):
         _line(console, Text(line_of(answer.sentence), f"bold {_STYLES.get(answer.tone, '')}".rstrip()))
 
 

@@ -6,18 +6,9 @@ Texts of cases, models and repositories are as they came: whoever shows them mak
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Delta, Interval, Summary
-from skills_agent.evals.report.figures import (
-    GOOD,
-    change,
-    compared,
-    delta_text,
-    failures,
-    number,
-    share,
-)
+from skills_agent.evals.report.figures import GOOD, change, compared, delta_text, number, share
 from skills_agent.skills.text import count
 
 _MOST: Final = 40
@@ -41,53 +32,36 @@ class Figures(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-class View(NamedTuple):
-    """A whole report."""
-
-    title: str
-    facts: Mapping[str, str]
-    answers: Sequence[ShownAnswer]
-    """Whether the edit helped, whether the skill does, and last what passed."""
-    notes: Sequence[str]
-    tables: Sequence[Figures]
-    faults: Sequence[EvalResult]
-    """Runs that did not pass."""
-    cases: Sequence[CaseRow]
-    """Those that pass least often first."""
-    asked: Mapping[str, EvalCase]
-    """By their ids."""
-    models: Sequence[str]
-
-    def name(self, one: CaseRow | EvalResult) -> str:
-        """Return what a case or a run of it is called: of several models, with its model."""
-        return f"{one.case} ({one.model})" if len(self.models) > 1 else one.case
+def title(summary: Summary) -> str:
+    """Return what a run is called: by the skills that it is about."""
+    skills = _skills(summary)
+    return f"Evals of {', '.join(skills[:3]) or 'no skill'}{' and others' if len(skills) > 3 else ''}"
 
 
-def view_of(summary: Summary) -> View:
-    """Return what a report says of a run."""
+def facts(summary: Summary) -> Mapping[str, str]:
+    """Return what a run was made of."""
     head = summary.head
-    skills = sorted({case.skill for case in head.cases if case.skill})
-    facts = {
+    known = [name for name in _skills(summary) if name in head.skills]
+    return {
         "Run": f"{head.id}, {head.at}",
         "Models": ", ".join(head.models),
         "Graded by": head.grader,
-        "Skills": ", ".join(f"{name} {head.skills[name]:.12}" for name in skills if name in head.skills),
+        "Skills": ", ".join(f"{name} {head.skills[name]:.12}" for name in known),
         "Command": head.command,
     }
-    return View(
-        title=f"Evals of {', '.join(skills[:3]) or 'no skill'}{' and others' if len(skills) > 3 else ''}",
-        facts=facts,
-        answers=[*_answers(summary)],
-        notes=[*_notes(summary)],
-        tables=[*_tables(summary)],
-        faults=failures(summary),
-        cases=sorted(summary.cases, key=lambda row: row.rates.get("with", 1.0)),
-        asked={case.id: case for case in head.cases},
-        models=head.models,
-    )
 
 
-def _answers(summary: Summary) -> Iterator[ShownAnswer]:
+def name(one: CaseRow | EvalResult, summary: Summary) -> str:
+    """Return what a case or a run of it is called: of several models, with its model."""
+    return f"{one.case} ({one.model})" if len(summary.head.models) > 1 else one.case
+
+
+def _skills(summary: Summary) -> list[str]:
+    return sorted({case.skill for case in summary.head.cases if case.skill})
+
+
+def answers(summary: Summary) -> Iterator[ShownAnswer]:
+    """Yield whether the edit helped, whether the skill does, and last what passed."""
     is_one = len(summary.head.models) < 2
     for delta in summary.deltas:
         if delta.metric == "passed":
@@ -111,14 +85,16 @@ def _answers(summary: Summary) -> Iterator[ShownAnswer]:
         yield ShownAnswer("open", "Nothing was run.")
 
 
-def _notes(summary: Summary) -> Iterator[str]:
+def notes(summary: Summary) -> Iterator[str]:
+    """Yield what has to be known about the figures."""
     yield from summary.notes
     yield from summary.head.skipped
     if flaky := [row.case for row in summary.cases if row.flaky]:
         yield f"Flaky, passed in some of the runs only: {', '.join(flaky[:_MOST])}"
 
 
-def _tables(summary: Summary) -> Iterator[Figures]:
+def tables(summary: Summary) -> Iterator[Figures]:
+    """Yield the figures."""
     for arm in summary.arms:
         if arm.accuracy:
             yield from _choices(arm, arm.accuracy)

@@ -8,9 +8,11 @@ from rich.console import Console
 
 from extras.evals.tests.runs import answered, head, ran, task
 from skills_agent.evals.cases.summarise import summarise
+from skills_agent.evals.cases.summary import Summary
 from skills_agent.evals.cases.trajectory import MadeCall
-from skills_agent.evals.report.terminal import print_view
-from skills_agent.evals.report.view import View, view_of
+from skills_agent.evals.report.figures import failures
+from skills_agent.evals.report.terminal import print_report
+from skills_agent.evals.report.view import answers
 from tests.page_reader import assert_loads_nothing
 
 HOSTILE = (
@@ -20,14 +22,14 @@ HOSTILE = (
 NAMES = tuple(f"c{number}" for number in range(12))
 
 
-def both(*, wrong: int = 2) -> View:
+def both(*, wrong: int = 2) -> Summary:
     """Return the report of cases that pass with the skill, but for so many, and fail without it."""
     results = [answered(name, right=place >= wrong) for place, name in enumerate(NAMES)]
     results += [answered(name, right=False, arm="without") for name in NAMES]
-    return view_of(summarise(head(map(task, NAMES), arms=("with", "without")), results))
+    return summarise(head(map(task, NAMES), arms=("with", "without")), results)
 
 
-def hostile() -> View:
+def hostile() -> Summary:
     """Return the report of a run in which every text that comes from elsewhere is hostile."""
     case = task(HOSTILE, file=HOSTILE, note=HOSTILE)
     case = structs.replace(case, skill=HOSTILE, turns=(HOSTILE,))
@@ -38,38 +40,38 @@ def hostile() -> View:
     one = structs.replace(one, checks=checks, trajectory=trajectory, error=HOSTILE, thread=HOSTILE)
     fields = {"id": HOSTILE, "grader": HOSTILE, "command": HOSTILE, "partial": HOSTILE, "skipped": (HOSTILE,)}
     whole = head([case], skills={HOSTILE: HOSTILE}, **fields)
-    return view_of(summarise(structs.replace(whole, models=(HOSTILE, "b")), [one], (whole, [one])))
+    return summarise(structs.replace(whole, models=(HOSTILE, "b")), [one], (whole, [one]))
 
 
-def printed(view: View, *, width: int = 100, is_terminal: bool = False) -> str:
+def printed(summary: Summary, *, width: int = 100, is_terminal: bool = False) -> str:
     file = io.StringIO()
-    print_view(
-        view, Console(file=file, width=width, force_terminal=is_terminal, highlight=False, markup=False)
+    print_report(
+        summary, Console(file=file, width=width, force_terminal=is_terminal, highlight=False, markup=False)
     )
     return file.getvalue()
 
 
 def test_the_answer_is_whether_the_skill_helps_and_what_passed() -> None:
-    compared, passed = both().answers
+    compared, passed = answers(both())
     assert compared.tone == "better"
     assert "10 better, 0 worse, 2 the same" in compared.sentence
     assert (passed.tone, passed.sentence.partition(":")[0]) == ("failed", "10 of 12 runs passed")
     assert printed(both()).splitlines()[-1] == passed.sentence
-    assert both(wrong=0).answers[1].tone == "passed"
-    assert both(wrong=12).answers[0].tone == "open"
+    assert [*answers(both(wrong=0))][1].tone == "passed"
+    assert next(answers(both(wrong=12))).tone == "open"
 
 
 def test_a_run_of_nothing_has_a_report() -> None:
-    view = view_of(summarise(head([]), []))
-    assert [each.sentence for each in view.answers] == ["Nothing was run."]
-    assert printed(view)
+    summary = summarise(head([]), [])
+    assert [each.sentence for each in answers(summary)] == ["Nothing was run."]
+    assert printed(summary)
 
 
 def test_faults_say_why_and_which_thread_shows_it() -> None:
     late = structs.replace(ran("c1", outcome="timeout"), error="It was given up.", thread="eval-c1")
-    view = view_of(summarise(head(map(task, NAMES[:2])), [late, answered("c0", right=False)]))
-    assert [(each.outcome, each.case) for each in view.faults] == [("failed", "c0"), ("timeout", "c1")]
-    said = printed(view)
+    summary = summarise(head(map(task, NAMES[:2])), [late, answered("c0", right=False)])
+    assert [(each.outcome, each.case) for each in failures(summary)] == [("failed", "c0"), ("timeout", "c1")]
+    said = printed(summary)
     assert "It was given up." in said
     assert "skills-agent threads show eval-c1" in said
 
@@ -82,16 +84,16 @@ def test_hostile_texts_cannot_steer_the_terminal(width: int, is_terminal: bool) 
     assert "\x1b[2J" not in said
 
 
-def page_of(view: View) -> str:
+def page_of(summary: Summary) -> str:
     file = io.StringIO()
-    pytest.importorskip("skills_agent.evals.report.page").write_page(file, view)
+    pytest.importorskip("skills_agent.evals.report.page").write_page(file, summary)
     return file.getvalue()
 
 
 def test_a_page_names_each_case_as_its_file_does_and_says_which_run_is_shown() -> None:
     cases = [structs.replace(task(name), name=f"Do what {name} says") for name in NAMES]
     results = [answered(name, right=repeat > 0, repeat=repeat) for name in NAMES for repeat in (0, 1)]
-    page = page_of(view_of(summarise(head(cases), results)))
+    page = page_of(summarise(head(cases), results))
     assert "<title>Evals of a</title>" in page
     assert '"chip flaky">flaky</b> Do what c0 says <small>with the skill 50 %</small>' in page
     assert "With the skill: failed (run 1 of 2)" in page
@@ -99,4 +101,4 @@ def test_a_page_names_each_case_as_its_file_does_and_says_which_run_is_shown() -
 
 def test_the_page_is_well_formed_and_loads_and_runs_nothing() -> None:
     assert_loads_nothing(page_of(hostile()))
-    assert "Nothing was run." in page_of(view_of(summarise(head([]), [])))
+    assert "Nothing was run." in page_of(summarise(head([]), []))
