@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -38,6 +37,7 @@ from skills_agent.graph.threads.database import EVAL_THREADS, config_of
 from skills_agent.graph.threads.thread import status_of
 from skills_agent.graph.tools.held import can_approve_changes
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
+from skills_agent.nodes.timeouts import attended
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
@@ -60,8 +60,6 @@ SCRIPTED: Final = "scripted"
 _ALLOWED: Final[frozenset[Risk]] = frozenset({"run", "write", "delete"})
 """What a case may do unasked where the sandbox works: its workspace is thrown away."""
 _MOST_SEARCHES: Final = 3
-_LOOK_SECONDS: Final = 0.1
-"""Between two looks whether a signal came."""
 _GRACE_SECONDS: Final = 8
 """Until what was told to end is left."""
 _SCRIPT_SECONDS: Final = 30.0
@@ -214,6 +212,7 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
     unless `--yes network` was said.
     """
     settings = setup.settings
+    left_out = {"mcp_servers", *(() if "network" in setup.yes else ("sandbox_network",))}
     hidden = [f"Skill({case.skill})"] if result.arm == "without" and case.skill else []
     return replace(
         settings,
@@ -224,7 +223,7 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
         offered_dirs=(),
         script_folders={},
         script_secrets={},
-        extras={name: each for name, each in settings.extras.items() if _stays(name, setup)},
+        extras={name: each for name, each in settings.extras.items() if name not in left_out},
         audit="require" if settings.audit == "require" else "off",
         audit_folder=settings.workspace / RUNS / setup.run / "audit",
         approval="ask",
@@ -233,10 +232,6 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
         sandbox="require" if _is_sandboxed(settings) else settings.sandbox,
         origins={**settings.origins, "workspace": "code"},
     )
-
-
-def _stays(name: str, setup: Setup) -> bool:
-    return name != "mcp_servers" and (name != "sandbox_network" or "network" in setup.yes)
 
 
 def _is_sandboxed(settings: Settings) -> bool:
@@ -288,17 +283,7 @@ def _invoke(
     control: RunControl,
     **options: Any,
 ) -> None:
-    for _ in agent.stream(
-        said,
-        config,
-        stream_mode="updates",
-        durability="exit",
-        version="v2",
-        control=control,
-        context=Context(),
-        **options,
-    ):
-        pass
+    agent.invoke(said, config, durability="exit", control=control, context=Context(), **options)
 
 
 def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig, control: RunControl) -> None:
@@ -326,27 +311,23 @@ def _within(
 ) -> Exception | None:
     """Do the work; drain its `control` after a time, or when `stop` is drained. Return why it failed.
 
-    It is done in a thread of its own: a model call cannot be ended, and is left when it is not over then.
+    A model call cannot be ended, and is left when it is not over a while after that.
     """
-    failures: list[Exception] = []
-
-    def guarded() -> None:
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 - it is looked at in the thread that waits
-            failures.append(error)
-
-    thread = threading.Thread(target=guarded, name="eval-case", daemon=True)
-    thread.start()
     end = monotonic() + seconds
-    while thread.is_alive() and not control.drain_requested:
-        thread.join(min(_LOOK_SECONDS, max(end - monotonic(), 0.0)))
-        if stop.drain_requested:
-            control.request_drain()
-        elif thread.is_alive() and monotonic() >= end:
-            control.request_drain(_LATE)
-    thread.join(_GRACE_SECONDS)
-    return next(iter(failures), None)
+
+    def check() -> None:
+        nonlocal end
+        if not control.drain_requested and (stop.drain_requested or monotonic() >= end):
+            control.request_drain("shutdown" if stop.drain_requested else _LATE)
+            end = monotonic() + _GRACE_SECONDS
+        elif monotonic() >= end:
+            raise TimeoutError
+
+    try:
+        attended(work, None, check)
+    except Exception as error:  # noqa: BLE001 - what became of the thread is looked at first
+        return error
+    return None
 
 
 def _failure_text(failure: Exception) -> str:

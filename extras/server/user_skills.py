@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from langgraph.store.base import BaseStore
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -29,14 +30,6 @@ MAX_SKILLS: Final = 100
 _LIMITS: Final = ContentLimits(max_bytes=MAX_BYTES, max_files=1_000)
 
 
-class _RefusedError(Exception):
-    """A request that is not carried out: status and sentence."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
 Answer = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -50,8 +43,8 @@ def _of_user(work: Callable[[BaseStore, Namespace, str, bytes], Any]) -> Answer:
             store = await import_module("langgraph_api.store").get_store()
             name = str(request.path_params.get("name", ""))
             done = await asyncio.to_thread(work, store, namespace, name, body)
-        except _RefusedError as error:
-            return JSONResponse({"detail": str(error)}, status_code=error.status)
+        except HTTPException as error:
+            return JSONResponse({"detail": error.detail}, status_code=error.status_code)
         except SkillError as error:
             return JSONResponse({"detail": str(error), "code": error.code}, status_code=422)
         return JSONResponse(done)
@@ -62,7 +55,7 @@ def _of_user(work: Callable[[BaseStore, Namespace, str, bytes], Any]) -> Answer:
 def _namespace(request: Request) -> Namespace:
     user = request.scope.get("user")
     if user is None or not user.is_authenticated or not user.identity:
-        raise _RefusedError(401, "Say who you are: skills are those of one user.")
+        raise HTTPException(401, "Say who you are: skills are those of one user.")
     return user_namespace(user.identity)
 
 
@@ -72,7 +65,7 @@ def _part(module: str) -> Any:
         return import_module(f"skills_agent.{module}")
     except ModuleNotFoundError as error:
         part = module.partition(".")[0]
-        raise _RefusedError(501, f"This server lacks the part {part}, so it keeps no skills.") from error
+        raise HTTPException(501, f"This server lacks the part {part}, so it keeps no skills.") from error
 
 
 async def _body(request: Request) -> bytes:
@@ -80,7 +73,7 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > MAX_BYTES:
-            raise _RefusedError(413, f"An archive of a skill has at most {MAX_BYTES:,} bytes.")
+            raise HTTPException(413, f"An archive of a skill has at most {MAX_BYTES:,} bytes.")
     return body
 
 
@@ -98,7 +91,7 @@ def _put(store: BaseStore, namespace: Namespace, name: str, body: bytes) -> dict
     """Take the archive of one skill in place of what there was of it."""
     known = {skill["name"] for skill in _told(store, namespace)}
     if name not in known and len(known) >= MAX_SKILLS:
-        raise _RefusedError(409, f"You have {MAX_SKILLS} skills, which is the most: delete one first.")
+        raise HTTPException(409, f"You have {MAX_SKILLS} skills, which is the most: delete one first.")
     packages, archive = _part("packages.offer"), _part("packages.archive")
     with tempfile.TemporaryDirectory() as made:
         file, into = Path(made, "skill"), Path(made, "into")
@@ -108,7 +101,7 @@ def _put(store: BaseStore, namespace: Namespace, name: str, body: bytes) -> dict
         offered = archive.from_archive(file, wanted)
         if [each.name for each in offered] != [name]:
             held = ", ".join(each.name for each in offered)
-            raise _RefusedError(422, f"The archive of {name} holds the one skill {name}, not {held}.")
+            raise HTTPException(422, f"The archive of {name} holds the one skill {name}, not {held}.")
         _part("sources.store").publish(store, namespace, offered[0].folder)
     return {"name": name, "files": sorted(offered[0].files)}
 
@@ -116,7 +109,7 @@ def _put(store: BaseStore, namespace: Namespace, name: str, body: bytes) -> dict
 def _delete(store: BaseStore, namespace: Namespace, name: str, body: bytes) -> dict[str, Any]:
     del body
     if not _part("sources.store").withdraw(store, namespace, name):
-        raise _RefusedError(404, f"You have no skill {name}.")
+        raise HTTPException(404, f"You have no skill {name}.")
     return {"name": name}
 
 
