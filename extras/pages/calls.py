@@ -22,10 +22,14 @@ _KINDS: Final = {"+": "added", "-": "removed", "@": "place"}
 """How a line of a diff is drawn, by its first character."""
 
 
-def call_card(call: ThreadCall, events: Sequence[Record]) -> Element:
-    """Return a call. `events` are those that name it; a fork has none of what was before it."""
+def call_card(call: ThreadCall, events: Sequence[Record], diffs: Mapping[str, str]) -> Element:
+    """Return a call. `events` are those that name it; a fork has none of what was before it.
+
+    `diffs` are those of what it changed, by path, as far as they are kept.
+    """
     written = [*_written(call)]
-    changes = [*written, *(_change(each) for event in events for each in event.get("changes") or ())]
+    changed = [each for event in events for each in event.get("changes") or ()]
+    changes = [*written, *(line for each in changed for line in _change(each, diffs))]
     # What is drawn below needs not be said twice.
     text = f"{call.tool} {call.args['path']}" if written else call_text(call.tool, call.args, _SHORT)
     args = json.dumps(call.args, ensure_ascii=False, indent=2, default=str)
@@ -75,13 +79,15 @@ def _edited(edit: Any) -> Iterator[str]:
             yield from (line for line in lines_of(diff(f"{old}\n", f"{new}\n")) if line[:1] != "@")
 
 
-def _change(change: Mapping[str, Any]) -> Element:
-    """Return what became of a file in the workspace of a program: the thread keeps no more of it."""
+def _change(change: Mapping[str, Any], diffs: Mapping[str, str]) -> Iterator[Element]:
+    """Yield what became of a file in the workspace of a program: the thread keeps no more of it."""
     size = count(change["lines"], "line") if change.get("lines") else count(change["size"], "byte")
     is_applied = change["decision"] == "allow"
     why = "" if is_applied else f", not applied: {line_of(change['why'])}"
     text = f"{_ACTS[change['act']]} {line_of(change['path'])} ({change['kind']}, {size}{why})"
-    return _line(text, str(change["act"]) if is_applied else "dropped")
+    yield _line(text, str(change["act"]) if is_applied else "dropped")
+    if is_applied:
+        yield from map(_line, lines_of(diffs.get(change["path"], "")))
 
 
 def _line(text: str, kind: str = "") -> Element:

@@ -8,9 +8,11 @@ from xml.etree.ElementTree import Element
 from skills_agent.graph.audit.events import Record, event
 from skills_agent.graph.cli.printing import local_time, waiting_text
 from skills_agent.graph.cli.transcript import cost_text
+from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.steps import ThreadStep
-from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
+from skills_agent.graph.threads.threads import ThreadRecord
+from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.pages.calls import call_card
 from skills_agent.pages.html import element, facts, html_page
@@ -36,7 +38,7 @@ def write_page(file: TextIO, record: ThreadRecord, steps: Sequence[ThreadStep], 
         title,
         element("h1", title),
         *_head(record, steps),
-        *_conversation(record.messages, events, pictures_of(steps, graph.get_graph())),
+        *_conversation(record, events, pictures_of(steps, graph.get_graph()), graph),
         *([element("h2", "Plan"), element("pre", plan_text(record.plan))] if record.plan else []),
     )
     file.write(page)
@@ -58,14 +60,18 @@ def _head(record: ThreadRecord, steps: Sequence[ThreadStep]) -> Iterator[Element
 
 
 def _conversation(
-    messages: Sequence[ThreadMessage], events: Mapping[str, Sequence[Record]], pictures: Mapping[str, Element]
+    record: ThreadRecord,
+    events: Mapping[str, Sequence[Record]],
+    pictures: Mapping[str, Element],
+    graph: CompiledAgent,
 ) -> Iterator[Element]:
     """Yield each message, and the pictures of a turn where the next one begins.
 
     What a fork has from before it has none.
     """
     picture: Element | None = None
-    for message in messages:
+    diffs = _diffs(record, graph)
+    for message in record.messages:
         begun = pictures.get(message.id, picture)
         if picture is not None and begun is not picture:
             yield picture
@@ -74,11 +80,24 @@ def _conversation(
             "article",
             element("h2", _WHO[message.role]),
             *([markdown(message.text)] if message.text.strip() else []),
-            *(call_card(call, events.get(call.id, ())) for call in message.calls),
+            *(call_card(call, events.get(call.id, ()), diffs[call.id]) for call in message.calls),
             class_=f"said {message.role}",
         )
     if picture is not None:
         yield picture
+
+
+def _diffs(record: ThreadRecord, graph: CompiledAgent) -> Mapping[str, Mapping[str, str]]:
+    """Return the diffs of what each call changed, by its id and the path: those of the last runs are kept."""
+    services, thread = graph.services, record.summary.thread
+    journal = services.journal_of(graph.saver_of(thread), graph.store)
+    kept = sandbox_here().diffs(state_folder(services.settings), services.settings.workspace)
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for call in (call for message in record.messages for call in message.calls):
+        entry = journal.get(thread, call.id)
+        own = {path: text for (key, path), text in kept.items() if entry and key == entry.key}
+        found[call.id] = services.audit.redaction.whole(own)
+    return found
 
 
 def _skill(skill: LoadedSkill) -> str:

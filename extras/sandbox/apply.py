@@ -148,6 +148,12 @@ class Applier:
         changes = [change for plan in plans for change in plan.changes]
         return Applied(plans[0].label, plans[0].when, changes, len(plans))
 
+    def kept(self) -> list[tuple[Plan, Path]]:
+        """Return the plans that `undo` takes back, the oldest first, with the folders of what was there."""
+        with self._alone():
+            found = [(self._read(name), self._place(name) / BEFORE) for name in self._names("done")]
+        return [(plan, before) for plan, before in found if plan]
+
     def undo(self) -> list[Conflict]:
         """Take back what was applied last; or change nothing, and return what was changed since.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any
 
+from skills_agent.sandbox import kept_changes
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.copies import can_clone
@@ -21,6 +22,8 @@ from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN
 from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
 from skills_agent.skills.scripts.runner import HeldRun, ScriptRequest, ScriptResult
+
+diffs = kept_changes.diffs
 
 
 def sandboxes(platform: str = sys.platform) -> tuple[type[LayeredRunner], ...]:

@@ -268,8 +268,8 @@ def diff_of(layer: Layer, change: Change) -> str:
     if change.kind in {"folder", "special"}:
         is_only_bits = change.kind == "folder" and change.act == "changed"
         return f"folder, its mode is {change.mode:o} now" if is_only_bits else change.kind
-    before = b"" if change.act == "added" else _read(layer.lower, change.path)
-    after = b"" if change.act == "removed" else _read(layer.content, change.path)
+    before = b"" if change.act == "added" else read_whole(layer.lower, change.path)
+    after = b"" if change.act == "removed" else read_whole(layer.content, change.path)
     if before is not None and before == after:
         return f"its mode is {change.mode:o} now" if change.act == "changed" else "empty"
     texts = [None if each is None else text_of(each) for each in (before, after)]
@@ -283,15 +283,15 @@ def with_lines(layer: Layer, change: Change) -> Change:
     """Return a change with the lines of text that it adds; those of a large file are not counted."""
     if change.kind not in {"file", "executable"} or change.act == "removed":
         return change
-    before = b"" if change.act == "added" else _read(layer.lower, change.path)
-    after = _read(layer.content, change.path)
+    before = b"" if change.act == "added" else read_whole(layer.lower, change.path)
+    after = read_whole(layer.content, change.path)
     if before is None or after is None:
         return change
     old, new = (Counter(lines_of(text_of(raw) or "")) for raw in (before, after))
     return change._replace(lines=(new - old).total())
 
 
-def _read(root: Path, path: str) -> bytes | None:
+def read_whole(root: Path, path: str) -> bytes | None:
     """Return what a file holds; None for a large one, and one that is not there any more."""
     with suppress(OSError):
         raw = read_beneath(root, path, MAX_COMPARED + 1, follow=False)

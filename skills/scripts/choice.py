@@ -1,5 +1,6 @@
 """Which runner runs the scripts of this machine: that of the extra sandbox, or plain control without it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -84,6 +85,10 @@ class Sandbox:
         if wish == "require":
             return Isolation(None, NOT_INSTALLED)
         return plain_isolation(NOT_CHOSEN if wish == "off" else NOT_INSTALLED)
+
+    def diffs(self, state: Path, workspace: Path) -> Mapping[tuple[str, str], str]:  # noqa: ARG002
+        """Return diffs of what runs changed, by the key of the call and the path, while they are kept."""
+        return {}
 
     def pending_looks(self, records: Path) -> int:  # noqa: ARG002
         """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
