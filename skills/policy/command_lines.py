@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.approval_text import Content
@@ -18,7 +18,7 @@ Called = Any
 NO_READER: Final = "the extra shell is not installed: install skills-agent again, with it"
 
 
-class CommandLines:
+class CommandLines(Protocol):
     """Reads command lines: an extra brings a module. What stands here understands none.
 
     No pattern permits such a line, and each may do what is forbidden.
@@ -62,4 +62,8 @@ class CommandLines:
         raise ScriptError(f"The command {command!r} cannot be run: {NO_READER}.")
 
 
-NO_LINES: Final = CommandLines()
+class _NoLines(CommandLines):
+    """Understands no line."""
+
+
+NO_LINES: Final = _NoLines()
