@@ -2,7 +2,7 @@
 
 An option that is not in the list may write, run a program, or read a file that is not among the paths: a
 command with it is no reading command. Left out on purpose: git, whose configuration in a folder names
-programs to run (`core.fsmonitor`, `diff.*.textconv`, `core.pager`); awk, sed beyond `-n '1,5p'`, less, man
+programs to run (`core.fsmonitor`, `diff.*.textconv`, `core.pager`); awk, sed beyond `1,5p`, less, man
 and vi, which can run commands; options that follow links (`grep -R`, `find -L`, `diff -r`).
 """
 
@@ -37,12 +37,8 @@ class Reading(NamedTuple):
     """How many operands there may be: a further one would be written."""
     form: str = ""
     """What each text has to match."""
-    without: str = ""
-    """What no text may hold."""
     here: Literal["never", "always", "with -r"] = "never"
     """Whether it reads the folder that it runs in, where no path is given."""
-    only_with: frozenset[str] = frozenset()
-    """Options of which one has to be there."""
 
 
 _LINES: Final = r"(?:\d+|\$)(?:,(?:\d+|\$))?[pq]"
@@ -84,7 +80,7 @@ READING: Final[Mapping[str, Reading]] = {
         "rcnsSejaCMR", "",
         "raw-output compact-output null-input slurp sort-keys exit-status join-output ascii-output "
         "color-output monochrome-output tab raw-input",
-        "a text, then paths", without="import|include|env|ENV",
+        "a text, then paths", form=r"(?s)(?!.*(?:import|include|env|ENV)).*",
     ),
     "ls": Reading(
         "1aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ", "",
@@ -106,7 +102,7 @@ READING: Final[Mapping[str, Reading]] = {
     ),
     "sed": Reading(
         "nE", "", "quiet silent", "a text, then paths",
-        form=rf"{_LINES}(?:;\s*{_LINES})*", only_with=frozenset({"-n", "--quiet", "--silent"}),
+        form=rf"{_LINES}(?:;\s*{_LINES})*",
     ),
     "sha256sum": _SUMS,
     "sort": Reading(
@@ -269,8 +265,6 @@ def _operand_paths(program: str, reading: Reading, words: Sequence[str]) -> list
         is_spelled
         and (reading.at_most is None or len(operands) <= reading.at_most)
         and (not reading.form or all(re.fullmatch(reading.form, text) for text in texts))
-        and (not reading.without or not any(re.search(reading.without, text) for text in texts))
-        and (not reading.only_with or bool(reading.only_with & set(options)))
     )
     if not is_known:
         return None
