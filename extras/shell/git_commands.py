@@ -42,6 +42,7 @@ _READS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Commands that only read, by what comes first behind them."""
 _LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("--recurse-submodules",),  # of every command: others are not looked at
     "fetch": ("--upload-pack",),
     "init": ("--bare", "--separate-git-dir", "--template"),
     "pull": ("--upload-pack",),
@@ -49,8 +50,6 @@ _LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
     "rebase": ("--exec", "-x"),
 }
 """Options that run a program, or make what git obeys; git takes the beginning of a long one, too."""
-_INTO_SUBMODULES: Final = "--recurse-submodules"
-"""With it, git works in other repositories, too: each may be somebody else's, and is not looked at."""
 _QUOTING: Final = str.maketrans("", "", "\"'\\")
 _OF_CONFIG: Final = frozenset({"--add", "--bool", "--local", "--replace-all", "--unset", "--unset-all"})
 _INERT: Final = re.compile(
@@ -198,7 +197,7 @@ def _odd(git: GitCommand) -> Iterator[str]:
     yield from (
         f"-c {setting}" for setting in git.settings if not _INERT.fullmatch(setting.partition("=")[0])
     )
-    for option in (*_LEFT_OUT.get(git.name, ()), _INTO_SUBMODULES):
+    for option in (*_LEFT_OUT[""], *_LEFT_OUT.get(git.name, ())):
         yield from (word for word in git.rest if is_option(word, option))
     if git.name == "config":
         key = next((each for each in git.rest if each[:1] != "-" and each not in {"set", "unset"}), "")

@@ -22,26 +22,26 @@ def literal(command: str) -> str:
     Each of `git commit -m "$(cat <<'END' ...)"` and `git commit -F - <<'END'` is `git commit -m '...'`. No
     variable and no other here-document stands before it. See POSIX, Shell Command Language, 2.7.4.
     """
-    if found := _IN_WORD.match(command):
-        text, rest = _document(found, command)
-        closed = re.match(r'\s*\)"', rest or "")
-        if text is None or rest is None or closed is None:
-            return command
+    in_word = _IN_WORD.match(command)
+    found = in_word or _AS_INPUT.match(command)
+    document = _document(found, command) if found else None
+    if not found or not document:
+        return command
+    text, rest = document
+    if in_word and (closed := re.match(r'\s*\)"', rest)):
         return f"{found['before']}{shlex.quote(text.rstrip(chr(10)))}{literal(rest[closed.end() :])}"
-    if found := _AS_INPUT.match(command):
-        text, rest = _document(found, command)
-        if text is not None and rest is not None and _OF_GIT.search(found["before"]):
-            return f"{found['before']}-m {shlex.quote(text)}{found['rest']}{rest}"
+    if not in_word and _OF_GIT.search(found["before"]):
+        return f"{found['before']}-m {shlex.quote(text)}{found['rest']}{rest}"
     return command
 
 
-def _document(found: re.Match[str], command: str) -> tuple[str | None, str | None]:
+def _document(found: re.Match[str], command: str) -> tuple[str, str] | None:
     """Return the text of a here-document, and what comes behind its end; None where it is no plain text."""
     lines = command[found.end() :].split("\n")
     if found["end"] not in lines:
-        return None, None
+        return None
     end = lines.index(found["end"])
     text = "".join(f"{line}\n" for line in lines[:end])
     if not found["quote"] and _LIVE.search(text):
-        return None, None
+        return None
     return text, "\n".join(["", *lines[end + 1 :]])

@@ -106,12 +106,11 @@ def _names_plain_variables(name: str, words: Sequence[Word]) -> bool:
     if name == "printf":
         form = next((text for text in texts if text != "--"), "")
         return form is not None and form[:2] != "-v" and not _COUNTS.search(form)
-    if name == "[[":
-        return _is_plain_test(texts[:-1])
-    if name in {"[", "test"}:
-        if None not in texts:
+    if name in {"[", "[[", "test"}:
+        if name != "[[" and None not in texts:
             return not {"-v", "-R"} & set(texts)
-        return all(map(_is_one_word, words)) and _is_plain_test(texts[:-1] if name == "[" else texts)
+        compared = texts if name == "test" else texts[:-1]
+        return (name == "[[" or all(map(_is_one_word, words))) and _is_plain_test(compared)
     return all(text is not None and "[" not in text and not _is_obeyed(text) for text in texts)
 
 
