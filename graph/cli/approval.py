@@ -14,9 +14,9 @@ from langgraph.types import Command, Interrupt
 from rich.cells import chop_cells
 
 from skills_agent.graph.cli.printing import line_of
-from skills_agent.graph.services import Services
 from skills_agent.nodes.approval_facts import contents_of
 from skills_agent.nodes.interrupts import UNKNOWN
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.policy.approval_text import INDENT, plain, whole
 from skills_agent.skills.visible import visible
 
@@ -50,23 +50,20 @@ class Question:
         self.is_for_words = "respond" in takes
         """It is the agent's own, which a person answers in words."""
         calls = "this call" if len(self.requests) == 1 else f"these {len(self.requests)} calls"
-        self._title, self._keys = f"Approval needed for {calls}:", _KEYS
+        self._title, keys = f"Approval needed for {calls}:", _KEYS
         self.does = "run"
         """What an approval does to it."""
         if self.is_for_words:
-            self._title, self._keys = "The agent asks:", _KEYS_OF_WORDS
+            self._title, keys = "The agent asks:", _KEYS_OF_WORDS
         elif "edit" not in takes and all(UNKNOWN in request for request in self.requests):
             self._title = "A call was cut off in the middle. Run it again, or leave it?"
-            self._keys = _KEYS_OF_UNKNOWN
+            keys = _KEYS_OF_UNKNOWN
         elif "edit" not in takes and all(each["args"].keys() == {"changes"} for each in self.requests):
-            self._title, self._keys, self.does = "Apply what it changed?", _APPLY_KEYS, "apply"
-        self.words = [*map("".join, _WORD.findall(self._keys)), "view", "yes", "no"]
+            self._title, keys, self.does = "Apply what it changed?", _APPLY_KEYS, "apply"
+        self.words = [*map("".join, _WORD.findall(keys)), "view", "yes", "no"]
         """What may be typed, or the beginning of it; the first that fits counts."""
-
-    @property
-    def keys(self) -> str:
-        """Return what may be typed, in lines that fit the terminal."""
-        return "\n".join(_wrapped(self._keys))
+        self.keys = "\n".join(_wrapped(keys))
+        """They as they are shown, in lines that fit the terminal."""
 
     def text(self, more: str = "") -> str:
         """Return what would run and why it is asked about; what is cut ends with `more`."""
@@ -91,14 +88,14 @@ def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any])
     )
 
 
-def ask_person(interrupts: Sequence[Interrupt], services: Services) -> Command[Any] | None:
+def ask_person(interrupts: Sequence[Interrupt], policy: Policy) -> Command[Any] | None:
     """Ask on the terminal; None when the person leaves the questions open."""
     decisions: list[Decision] = []
     _drop_typed_ahead()
     try:
         for question in map(Question, interrupts):
             click.echo(f"\n{question.text(VIEW_ALL)}\n{question.keys}")
-            decisions += [_ask(question, request, services) for request in question.requests]
+            decisions += [_ask(question, request, policy) for request in question.requests]
     except (EOFError, KeyboardInterrupt):
         click.echo()
         return None
@@ -138,7 +135,7 @@ def _wrapped(line: str) -> list[str]:
     return [f"{INDENT}{part}" for part in chop_cells(line.removeprefix(INDENT), room) or [""]]
 
 
-def _ask(question: Question, request: Request, services: Services) -> Decision:
+def _ask(question: Question, request: Request, policy: Policy) -> Decision:
     if question.is_for_words:
         while not (words := input("answer: ").strip()):
             pass
@@ -154,26 +151,26 @@ def _ask(question: Question, request: Request, services: Services) -> Decision:
         elif word == "view":
             click.echo(f"\n{_shown(request)}\n{question.keys}")
             is_seen = True
-        elif (decision := _decision(word, request, rest.strip(), services)) is not None:
+        elif (decision := _decision(word, request, rest.strip(), policy)) is not None:
             if is_seen or decision["type"] != "approve":
                 return decision
             click.echo("That is not possible: not all of it was shown yet; v shows all.")
 
 
-def _decision(word: str, request: Request, rest: str, services: Services) -> Decision | None:
+def _decision(word: str, request: Request, rest: str, policy: Policy) -> Decision | None:
     if word in {"approve", "again", "yes"}:
         return {"type": "approve"}
     if word in {"reject", "leave", "no"}:
         return {"type": "reject", "message": rest}
     if word == "edit":
-        return _edit(request, rest, services)
+        return _edit(request, rest, policy)
     while not (typed := rest or input(_SCOPES).strip()):
         pass
     scope = next((each for each in ("skill", "thread") if each.startswith(typed.lower())), "")
     return {"type": "approve", "grant": {"scope": scope} if scope else {"scope": "pattern", "pattern": typed}}
 
 
-def _edit(request: Request, text: str, services: Services) -> Decision | None:
+def _edit(request: Request, text: str, policy: Policy) -> Decision | None:
     """Take other arguments; None where the person leaves them as they are."""
     from skills_agent.graph.cli.prompt import TextPrompt
 
@@ -188,7 +185,8 @@ def _edit(request: Request, text: str, services: Services) -> Decision | None:
         try:
             args = json.loads(text)
             if isinstance(args, dict):
-                click.echo(f"This runs instead:\n{_indented(_view(services, request, args))}")
+                shows = whole(contents_of(policy.grammar.call(request["name"], args), policy))
+                click.echo(f"This runs instead:\n{_indented(shows)}")
                 return {"type": "edit", "edited_action": {"name": request["name"], "args": args}}
             click.echo("The arguments must be a JSON object")
         except (ValueError, RecursionError) as error:
@@ -200,9 +198,3 @@ def arguments_text(args: Mapping[str, Any]) -> str:
     """Return arguments as JSON to be edited; a character that nobody can see is written as `\\u202e`."""
     text = json.dumps(args, indent=2, ensure_ascii=False)
     return "".join(each if each == "\n" or visible(each) == each else json.dumps(each)[1:-1] for each in text)
-
-
-def _view(services: Services, request: Request, args: Mapping[str, Any]) -> str:
-    """Return all of a call that a person has to look at before it runs, uncut."""
-    policy = services.policy
-    return whole(contents_of(policy.grammar.call(request["name"], args), policy))

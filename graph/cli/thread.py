@@ -318,7 +318,7 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
             thread.invoke(graph_input)
         while thread.interrupts and is_terminal() and not thread.quiet and not thread.control.drain_requested:
             with ending_on_sigterm(thread.resume_command):
-                answer = ask_person(thread.interrupts, thread.services)
+                answer = ask_person(thread.interrupts, thread.services.policy)
             if answer is None:
                 return
             thread.invoke(answer)
