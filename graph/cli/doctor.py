@@ -148,9 +148,7 @@ def _problems(found: Mapping[str, Any]) -> dict[str, list[str]]:
         "Requirements, and what was passed over": [
             *map(diagnostic_line, (*found["requirements"], *found["diagnostics"]))
         ],
-        "MCP servers that do not offer all": [
-            _server_text(server) for server in found["mcp_servers"] if server["fault"] or server["faults"]
-        ],
+        "MCP servers that do not offer all": _server_texts(found, are_faulty=True),
         "Threads that wait or were cut off": [
             line_of(f"{name} ({status}): skills-agent resume {name}")
             for name, status in found["open_threads"].items()
@@ -174,11 +172,7 @@ def _state(found: Mapping[str, Any], everything: bool) -> dict[str, list[str]]:
         or ["none: skills are turned off (enable_skills)"],
         "Hidden by one of the same name": [*map(_entry_text, found["shadowed"])],
         "Trusted by who signed them": [line_of(f"{name}: {who}") for name, who in found["signed"].items()],
-        "MCP servers": [
-            _server_text(server)
-            for server in found["mcp_servers"]
-            if not (server["fault"] or server["faults"])
-        ],
+        "MCP servers": _server_texts(found, are_faulty=False),
         f"The shell (run_command) is {'offered' if shell['offered'] else 'not offered'}": [
             line_of(shell["reason"]) or "it runs like scripts"
         ],
@@ -312,6 +306,11 @@ def _source_text(source: Mapping[str, Any]) -> str:
 
 def _entry_text(entry: CatalogEntry) -> str:
     return f"{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
+
+
+def _server_texts(found: Mapping[str, Any], *, are_faulty: bool) -> list[str]:
+    servers = found["mcp_servers"]
+    return [_server_text(each) for each in servers if bool(each["fault"] or each["faults"]) == are_faulty]
 
 
 def _server_text(server: Mapping[str, Any]) -> str:

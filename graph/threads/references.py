@@ -7,7 +7,6 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -42,21 +41,21 @@ def is_needed(digest: str, address: str) -> bool:
         return _is_alive(address.removeprefix(_PROCESS))
     file = Path(address)
     try:
-        return not file.is_absolute() or (file.exists() and any(_rows_with(digest.encode(), file)))
+        return not file.is_absolute() or (file.exists() and _has(digest.encode(), file))
     except (sqlite3.Error, OSError):
         return True
 
 
-def _rows_with(digest: bytes, file: Path) -> Iterator[sqlite3.Row]:
-    """Yield the rows of a database that have a digest, and those that are encrypted, which may."""
+def _has(digest: bytes, file: Path) -> bool:
+    """Return whether a database has a digest, or what is encrypted, which may."""
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-        connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA trusted_schema = OFF")
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         for (table,) in connection.execute(query).fetchall():
             for row in connection.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - a name of the database itself
                 if any(_is_encrypted(value) or digest in _plain(value) for value in row):
-                    yield row
+                    return True
+    return False
 
 
 def _is_encrypted(value: object) -> bool:
