@@ -6,8 +6,9 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, cast
 from uuid import UUID
 
@@ -181,17 +182,11 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     @override
     def bulk_update_state(self, config: RunnableConfig, supersteps: Supersteps) -> RunnableConfig:
         check_updates(supersteps)
-        thread = self._thread(config := _by_text(config))
-        with locked(thread, Cancellation()):
-            before = self.get_state(config)
-            return self._update_state(thread, config, believed_updates(supersteps, before), before)
+        return self._update_state(config, partial(believed_updates, supersteps))
 
     def update_own_state(self, config: RunnableConfig, values: Mapping[str, Any], as_node: str) -> None:
         """Update the state in the name of the agent: any channel, where `update_state` takes a client's."""
-        thread = self._thread(config := _by_text(config))
-        with locked(thread, Cancellation()):
-            update = StateUpdate(dict(values), as_node)
-            self._update_state(thread, config, [[update]], self.get_state(config))
+        self._update_state(config, lambda _: [[StateUpdate(dict(values), as_node)]])
 
     def update_beside(self, config: RunnableConfig, values: Mapping[str, Any]) -> None:
         """Update the state in the name of the agent, and leave open what is asked, or was cut off.
@@ -207,12 +202,16 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self.services.audit.record_update(thread.key.thread, self.get_state(config), [update])
 
     def _update_state(
-        self, thread: Thread | None, config: RunnableConfig, supersteps: Supersteps, before: StateSnapshot
+        self, config: RunnableConfig, updates: Callable[[StateSnapshot], Supersteps]
     ) -> RunnableConfig:
-        updated = super().bulk_update_state(_marked(config), supersteps)
-        if thread and thread.is_outermost:
-            self._finish_update(thread, before, self.get_state(updated), supersteps)
-        return updated
+        """Update the state by what `updates` makes of it as it stands."""
+        thread = self._thread(config := _by_text(config))
+        with locked(thread, Cancellation()):
+            before = self.get_state(config)
+            updated = super().bulk_update_state(_marked(config), supersteps := updates(before))
+            if thread and thread.is_outermost:
+                self._finish_update(thread, before, self.get_state(updated), supersteps)
+            return updated
 
     @override
     async def abulk_update_state(self, config: RunnableConfig, supersteps: Supersteps) -> RunnableConfig:
