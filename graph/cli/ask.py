@@ -1,6 +1,5 @@
 """skills-agent ask: one question, one answer."""
 
-import io
 import select
 import sys
 from typing import Any, Final
@@ -70,9 +69,10 @@ def _piped() -> str:
     Where nothing comes at all, a line on stderr says that the question is asked without it. Raises UsageError
     for what is too long, or no text.
     """
-    if sys.stdin is None or sys.stdin.isatty():
+    if sys.stdin.isatty():
         return ""
-    if not _has_begun():
+    has_begun, _, _ = select.select([sys.stdin], [], [], _PATIENCE)
+    if not has_begun:
         click.echo(
             f"Nothing came on stdin in {_PATIENCE} s: the question is asked without it (none: < /dev/null).",
             err=True,
@@ -89,14 +89,6 @@ def _piped() -> str:
             "name the file in the question"
         )
     return text if text.strip() else ""
-
-
-def _has_begun() -> bool:
-    try:
-        descriptor = sys.stdin.fileno()
-    except io.UnsupportedOperation:  # a host put something else there, which has all that it will have
-        return True
-    return bool(select.select([descriptor], [], [], _PATIENCE)[0])
 
 
 def _attached(piped: str) -> str:

@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 from signal import Signals
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import pytest
 from click.testing import CliRunner
 
 from skills_agent.graph.cli.main import main
@@ -140,15 +142,19 @@ class CommandLine:
         handlers = list(logger.handlers)
         try:
             with (
+                TemporaryFile() as typed,
                 chdir(self.workspace),
                 patch.dict(os.environ, self.environment(variables), clear=True),
                 patch("sys.argv", ["skills-agent", *args]),
-                CliRunner().isolation(input=stdin) as (out, err, _),
+                CliRunner().isolation(input=typed) as (out, err, _),
             ):
-                code = _exit_code()
+                typed.write(stdin.encode())
+                typed.seek(0)
+                with pytest.raises(SystemExit) as end:
+                    main()
         finally:
             logger.handlers[:] = handlers
-        return _finished(code, out.getvalue().decode(), err.getvalue().decode())
+        return _finished(int(end.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
 
     def run_process(self, *args: str, stdin: str = "", **variables: str) -> Finished:
         """Run the command as a process of its own, without a terminal."""
@@ -225,14 +231,6 @@ class CommandLine:
 def _finished(code: int, out: str, err: str) -> Finished:
     assert "Traceback" not in err, err
     return Finished(code, out, err)
-
-
-def _exit_code() -> int:
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    raise AssertionError("the command did not exit")
 
 
 class _Screen:
