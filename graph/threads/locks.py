@@ -70,13 +70,12 @@ class LockTable:
         self._lock = Lock()
         self._held: dict[ThreadKey, _Held] = {}
 
-    def take(self, key: ThreadKey, cancellation: Cancellation | None = None) -> Release:
+    def take(self, key: ThreadKey, holder: Cancellation) -> Release:
         """Lock a thread and return what unlocks it; raises ThreadBusyError.
 
         Calls of one subgraph may run in parallel: they share a lock, and LangGraph numbers their namespaces.
         A lock is also shared with holders that were cancelled and do not end: other processes stay out.
         """
-        holder = cancellation or Cancellation()
         with self._lock:
             held = self._held.get(key)
             if held is None:
