@@ -1,6 +1,6 @@
 """The progress of an invocation: a line for each event, and on a terminal what goes on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ _TOLD: Final = _IN_PROGRESS | {
 
 
 class Progress:
-    """Takes the streams of a thread: prints one line an action, and gathers the verdicts of its turn.
+    """Follows the streams of a thread: prints one line an action, and gathers the verdicts of its turn.
 
     On a terminal, what is being done and the newest words of the model stand below, beside a spinner.
     """
@@ -75,8 +75,12 @@ class Progress:
         self._speech = ""
         return self._console.status(self) if self._is_shown else nullcontext()
 
-    def take(self, part: Mapping[str, Any]) -> None:
-        """Take a part of a stream, in LangGraph's v2 form."""
+    def follow(self, parts: Iterable[Mapping[str, Any]]) -> None:
+        """Follow a stream (LangGraph's v2 form) to its end."""
+        for part in parts:
+            self._take(part)
+
+    def _take(self, part: Mapping[str, Any]) -> None:
         content = part["data"]
         match part["type"]:
             case "messages":

@@ -178,7 +178,7 @@ class OpenThread:
                 # A drained invocation is one that is not finished: its steps are kept.
                 suppress(GraphDrained),
             ):
-                for part in self.agent.stream(
+                parts = self.agent.stream(
                     graph_input,
                     self.config,
                     context=Context(),
@@ -186,8 +186,8 @@ class OpenThread:
                     durability="sync",
                     version="v2",
                     control=self.control,
-                ):
-                    self.progress.take(part)
+                )
+                self.progress.follow(parts)
         finally:
             self.snapshot = self.agent.get_state(self.config)
         if self.is_stopped:
