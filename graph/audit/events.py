@@ -184,7 +184,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "call_dropped": Kind(
         "A call was answered without being run: superseded by a new message, or out of budget.",
         "call_id tool reason",
-        "not run: {tool}: {reason}",
+        "{tool}: {reason}",
     ),
     "call_doubted": Kind(
         "A call was not run: it is not open any more, or nobody who may has approved it.",

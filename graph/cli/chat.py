@@ -54,7 +54,7 @@ def chat(thread: str | None, *, newest: bool, verbose: bool, **chosen: Any) -> N
         if current.status == "waiting":
             _turn(current, None)
         elif current.status == "unfinished":
-            click.echo("The last turn was cut off. Say what to do now; /resume goes on with it.")
+            click.echo("The last turn was cut off. Say what to do now, or /resume.")
         with ending_on_sigterm(_again(current)):
             for line in _typed(current) if is_terminal() else filter(None, map(str.strip, sys.stdin)):
                 if line.split()[0] == "/quit":
@@ -124,7 +124,7 @@ def _turn(thread: "OpenThread", text: str | None) -> None:
         take_turn(thread, says(text) if text else None)
         if thread.is_stopped or (thread.interrupts and is_terminal()):
             stopped = "Stopped" if thread.is_stopped else "Not answered"
-            click.echo(f"{stopped}. Say what to do instead; /resume goes on with it.")
+            click.echo(f"{stopped}. Say what to do instead, or /resume.")
             return
         print_turn(thread)
     except SkillsAgentError as error:

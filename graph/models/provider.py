@@ -20,7 +20,7 @@ from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.model_errors import ModelError
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
-from skills_agent.skills.errors import did_you_mean, list_names
+from skills_agent.skills.errors import did_you_mean, list_names, nearest
 from skills_agent.state.context import Context
 
 UNKNOWN_WINDOW: Final = 128_000
@@ -60,7 +60,9 @@ def resolve_model(
     given = parameters or {}
     # Who sets more than the usual may have given the key there, or need none.
     if (line := set_up(kind, environment)) and PARAMETERS.issuperset(given):
-        text = f"The model {name} is not set up. Paste this line, and a missing key after it: {line}"
+        near = "" if kind.lower() in PROVIDERS else nearest(kind, PROVIDERS)
+        meant = f" (or did you mean {near}:{rest}?)" if near else ""
+        text = f"The model {name} is not set up{meant}. Paste this line, and a missing key after it: {line}"
         raise ModelError(text, code="model-not-set-up")
     if kind in LOCAL_PORTS:
         environment = {KEY: "none", BASE_URL: f"{local_address(kind)}/v1"}

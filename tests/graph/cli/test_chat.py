@@ -124,9 +124,8 @@ def test_what_was_typed_comes_back_in_the_next_chat(keys: PipeInput, tmp_path: P
 def test_a_chat_on_a_terminal_has_what_was_typed_before_and_ends_with_ctrl_d(cli: CommandLine) -> None:
     chosen = ["--thread", "talk", "--model", cli.script("Read.", "Again.")]
     pasted = (READY, f"\x1b[200~{LINES}\x1b[201~\r")
-    done = cli.on_terminal(
-        "chat", *chosen, answers=[pasted, ("Read.", "/unl"), ("take a skill out", CTRL_C), END]
-    )
+    typed = [pasted, ("Read.", "/unl"), ("take a skill out", CTRL_C), END]
+    done = cli.on_terminal("chat", *chosen, answers=typed)
     again = cli.on_terminal(
         "chat", "--thread", "talk", answers=[(READY, UP), ("199", "\r"), ("Again.", ""), END]
     )
@@ -166,10 +165,9 @@ def test_ctrl_c_stops_the_turn_and_the_next_message_steers(cli: CommandLine) -> 
         last = done.out.rpartition("Rain?")[2]
         assert (done.code, "sunny" in last, "\nstopping (" in last, "stopping (" in last) == (130, 0, 0, 1)
         asked = len(server.requests)
-        assert "/resume goes on" in cli.run("chat", "-c", **model).out
+        assert "cut off. Say what to do now, or /resume.\n" in cli.run("chat", "-c", **model).out
         assert len(server.requests) == asked
-        typed = [(READY, "/resume\r"), stopped, *instead, END]
-        done = cli.on_terminal("chat", "-c", answers=typed, **model)
+        done = cli.on_terminal("chat", "-c", answers=[(READY, "/resume\r"), stopped, *instead, END], **model)
         is_over.set()
         assert (done.code, said(cli, "t")) == (0, ["Sun instead", "Rain?", "Sun instead"])
         ended = cli.on_terminal("chat", "-c", answers=[("It is sunny.", ""), END], **model)

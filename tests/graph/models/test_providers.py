@@ -72,6 +72,8 @@ def test_what_a_model_lacks_is_one_line_that_works_when_it_is_pasted(
     monkeypatch.setitem(sys.modules, "langchain", None)
     with pytest.raises(ModelError, match="Groq:x is not set up") as caught:
         resolve_model("Groq:x", environment={})
+    with pytest.raises(ModelError, match=r"not set up \(or did you mean anthropic:x\?\)\. Paste"):
+        resolve_model("antropic:x", environment={})
     line = str(caught.value).partition("after it: ")[2]
     typed = subprocess.run(["sh", "-c", f"{line}; env"], input="sk-1\n", capture_output=True, text=True)
     assert typed.stdout.startswith("installs -m pip install langchain langchain-groq\n")
