@@ -167,9 +167,9 @@ def _copy(change: Change, source: Entry, above: int) -> Change:
                 os.mkdir(target.name, dir_fd=above)
         elif stat.S_ISREG(status.st_mode):
             with opened(source.name, source.folder, status):  # this user may have no rights to it
-                copy_entry(source, target)
+                copy_entry(source, target, status)
         else:
-            copy_entry(source, target)
+            copy_entry(source, target, status)
         is_now = os.lstat(target.name, dir_fd=above)
         copied = ChangeList().is_now(change.path, change.act, is_now, above)
         return copied._replace(mode=stat.S_IMODE(status.st_mode))

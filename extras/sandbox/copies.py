@@ -5,7 +5,6 @@ LAYER/ upper/            the copy, in which the run writes
        lower -> the real folder: made when all else is there, else the copy was cut off
 """
 
-import ctypes
 import errno
 import json
 import os
@@ -13,11 +12,10 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 from skills_agent.sandbox.layer import MAX_DEPTH, NO_FOLDER, TOO_LARGE, Layer, closed_after
 from skills_agent.sandbox.mounts import OWN_FOLDER
@@ -26,14 +24,13 @@ from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.run_folder import shown
 from skills_agent.sandbox.seen import changes_since, seen
-from skills_agent.sandbox.stage import set_owner
+from skills_agent.sandbox.stage import copy_entry, fclonefileat, make_alike
 from skills_agent.skills import posix
 from skills_agent.skills.confined import is_in, opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
-from skills_agent.skills.posix import FILE, FOLDER, NEW_FILE
+from skills_agent.skills.posix import FOLDER, NEW_FILE
 from skills_agent.skills.scripts.changes import Change
-from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.run_folders import next_tick
 
 MAX_FILES: Final = 50_000
@@ -47,7 +44,6 @@ MAX_SEEN: Final = 1_000_000
 LARGE: Final = 1 << 20
 """Bytes of a file that is left out by itself; others go with their folder."""
 _SEEN: Final = "seen.json"
-_PIECE: Final = 1 << 20
 _FICLONE: Final = 0x40049409
 _VANISHED: Final = NO_FOLDER | {errno.EISDIR, errno.EINVAL, errno.ENXIO}
 """What is said of a path that somebody removed, or put another thing at."""
@@ -141,7 +137,7 @@ def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts
         for path, status in reversed(folders.items()):  # what comes into a folder changes its time
             above, name = targets.entry(path)
             with closed_after(os.open(name, FOLDER, dir_fd=above)) as folder:
-                _make_alike(folder, status)
+                make_alike(folder, status)
     before = seen(content, skipped=left_out)
     paths = [
         (path, each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns)
@@ -195,42 +191,14 @@ def _bring(path: str, status: os.stat_result, source: Entry, target: Entry) -> s
         if path.count("/") >= MAX_DEPTH - 1:
             return f"more than {MAX_DEPTH} folders are in one another"
         os.mkdir(target.name, 0o700, dir_fd=target.folder)
-    elif stat.S_ISLNK(mode):
-        os.symlink(os.readlink(source.name, dir_fd=source.folder), target.name, dir_fd=target.folder)
-    elif stat.S_ISREG(mode):
-        _copy_file(source, target, status)
+    elif stat.S_ISLNK(mode) or stat.S_ISREG(mode):
+        copy_entry(source, target, status)
     else:
         try:
             os.mknod(target.name, mode, dir_fd=target.folder)  # another one: nobody is at its other end
         except NotImplementedError:  # macOS before 13
             return "it is a pipe"
     return ""
-
-
-def _copy_file(source: Entry, target: Entry, status: os.stat_result) -> None:
-    """Copy a file, by reference where the file system can; of one that grows meanwhile what it had."""
-    with closed_after(os.open(source.name, FILE, dir_fd=source.folder)) as reading:
-        if (clone := _fclonefileat()) and not clone(reading, target.folder, os.fsencode(target.name), 0):
-            return
-        with closed_after(os.open(target.name, NEW_FILE, 0o600, dir_fd=target.folder)) as writing:
-            _copy_bytes(reading, writing, status.st_size or _PIECE)  # some file systems say 0
-            _make_alike(writing, status)
-
-
-def _copy_bytes(reading: int, writing: int, most: int) -> None:
-    with suppress(OSError, AttributeError):  # not from every file system to every other, and not on macOS
-        while most > 0 and (size := os.copy_file_range(reading, writing, min(most, _PIECE))):
-            most -= size
-    while most > 0 and (piece := os.read(reading, min(most, _PIECE))):
-        most -= len(piece)
-        while piece:
-            piece = piece[os.write(writing, piece) :]
-
-
-def _make_alike(copy: int, status: os.stat_result) -> None:
-    set_owner(copy, status.st_uid if is_root() else -1, status.st_gid)
-    os.fchmod(copy, stat.S_IMODE(status.st_mode))
-    os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _make_place(target: Entry, link: Path | None, *, is_folder: bool) -> None:
@@ -282,12 +250,6 @@ def _heaviest(weights: Mapping[str, int], most: float) -> list[str]:
     return left
 
 
-@lru_cache(maxsize=1)
-def _fclonefileat() -> Any:
-    """Return what clones a file on macOS; None elsewhere, where copying clones where it can."""
-    return getattr(ctypes.CDLL(None), "fclonefileat", None)
-
-
 def can_clone(folder: Path, lower: Path) -> bool:
     """Return whether files of `lower` are cloned into a folder by reference, which takes no room."""
     if folder.stat().st_dev != lower.stat().st_dev:
@@ -296,7 +258,7 @@ def can_clone(folder: Path, lower: Path) -> bool:
         file = Path(trial, "file")
         file.write_bytes(bytes(4096))
         with file.open("rb") as one, Path(trial, "other").open("wb") as other, suppress(OSError):
-            if clone := _fclonefileat():
+            if clone := fclonefileat():
                 return not clone(one.fileno(), inner, b"clone", 0)
             posix.fcntl.ioctl(other.fileno(), _FICLONE, one.fileno())
             return True

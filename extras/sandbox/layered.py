@@ -128,13 +128,8 @@ class Layers(Care):
         return result
 
     def _told(self, decision: Decision) -> list[str]:
-        found = (
-            (layer, each)
-            for layer, judged in self.judged.items()
-            for each in judged
-            if each.decision == decision and each.why
-        )
-        return [f"{self._store.path(layer, change.path)} ({why})" for layer, (change, _, why) in found]
+        told = self._store.all_told(self.judged)
+        return [f"{change.path} ({why})" for change, decided, why in told if decided == decision and why]
 
 
 def related(paths: Iterable[str], others: Collection[str]) -> set[str]:

@@ -2,11 +2,11 @@
 
 import ctypes
 import os
-import shutil
 import stat
 from contextlib import closing, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from skills_agent.sandbox.draft import BITS, Draft
 from skills_agent.sandbox.layer import closed_after, digest_of
@@ -14,7 +14,9 @@ from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.skills.confined import ConfinedError, opened_folder, sync_folder
 from skills_agent.skills.posix import FILE, NEW_FILE
 from skills_agent.skills.scripts.changes import Change
+from skills_agent.skills.scripts.environment import is_root
 
+_PIECE: Final = 1 << 20
 _MANY: Final = 16
 """Of so many files, all that waits for the disk is written at once: each fsync of its own takes 1 ms."""
 
@@ -47,7 +49,7 @@ def _bring(source: Entry, staged: Entry, mode: int) -> None:
         with suppress(OSError, NotImplementedError):
             os.link(source.name, staged.name, **folders, follow_symlinks=False)
             return
-    copy_entry(source, staged)
+    copy_entry(source, staged, status)
 
 
 def _is_made_right(staged: Entry, change: Change, before: os.stat_result | None, *, is_synced: bool) -> bool:
@@ -66,29 +68,51 @@ def _is_made_right(staged: Entry, change: Change, before: os.stat_result | None,
     return True
 
 
-def copy_entry(source: Entry, target: Entry) -> None:
-    """Copy a file or a link with its mode, owner and time. Raises OSError."""
-    status = os.lstat(source.name, dir_fd=source.folder)
-    times = (status.st_atime_ns, status.st_mtime_ns)
+def copy_entry(source: Entry, target: Entry, status: os.stat_result) -> None:
+    """Copy a file or a link, of which `lstat` says this, with its mode, owner and time. Raises OSError.
+
+    By reference where the file system can; of a file that grows meanwhile what it had.
+    """
     if stat.S_ISLNK(status.st_mode):
         os.symlink(os.readlink(source.name, dir_fd=source.folder), target.name, dir_fd=target.folder)
+        times = (status.st_atime_ns, status.st_mtime_ns)
         os.utime(target.name, ns=times, dir_fd=target.folder, follow_symlinks=False)
         return
-    with (
-        os.fdopen(os.open(source.name, FILE, dir_fd=source.folder), "rb") as reading,
-        os.fdopen(os.open(target.name, NEW_FILE, 0o600, dir_fd=target.folder), "wb") as writing,
-    ):
-        shutil.copyfileobj(reading, writing)
-        writing.flush()
-        set_owner(writing.fileno(), status.st_uid, status.st_gid)
-        os.fchmod(writing.fileno(), stat.S_IMODE(status.st_mode))
-        os.utime(writing.fileno(), ns=times)
+    with closed_after(os.open(source.name, FILE, dir_fd=source.folder)) as reading:
+        if (clone := fclonefileat()) and not clone(reading, target.folder, os.fsencode(target.name), 0):
+            return
+        with closed_after(os.open(target.name, NEW_FILE, 0o600, dir_fd=target.folder)) as writing:
+            _copy_bytes(reading, writing, status.st_size or _PIECE)  # some file systems say 0
+            make_alike(writing, status)
+
+
+def _copy_bytes(reading: int, writing: int, most: int) -> None:
+    with suppress(OSError, AttributeError):  # not from every file system to every other, and not on macOS
+        while most > 0 and (size := os.copy_file_range(reading, writing, min(most, _PIECE))):
+            most -= size
+    while most > 0 and (piece := os.read(reading, min(most, _PIECE))):
+        most -= len(piece)
+        while piece:
+            piece = piece[os.write(writing, piece) :]
+
+
+def make_alike(copy: int, status: os.stat_result) -> None:
+    """Give a copy the owner, the mode and the time of what it is a copy of."""
+    set_owner(copy, status.st_uid if is_root() else -1, status.st_gid)
+    os.fchmod(copy, stat.S_IMODE(status.st_mode))
+    os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def set_owner(file: int, owner: int, group: int) -> None:
     """Give a file an owner, as far as this user may; -1 for the one that it has."""
     with suppress(PermissionError):
         os.fchown(file, owner, group)
+
+
+@lru_cache(maxsize=1)
+def fclonefileat() -> Any:
+    """Return what clones a file on macOS; None elsewhere, where copying clones where it can."""
+    return getattr(ctypes.CDLL(None), "fclonefileat", None)
 
 
 def sync_file_system(folder: Path) -> None:
