@@ -29,7 +29,7 @@ def notes_of(run: ScoredRun) -> Iterator[str]:
         alone = [case.id for case in run.cases.values() if case.kind == "trigger" or not case.skill]
         if alone:
             yield (
-                f"Without the skill did not run: {count(len(alone), 'case')} ({listed(alone, 5)}), "
+                f"Not run without the skill: {count(len(alone), 'case')} ({listed(alone, 5)}), "
                 "which ask for a choice or name no skill."
             )
 
