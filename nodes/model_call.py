@@ -51,7 +51,7 @@ from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, named_paths, wi
 from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
-"""How many bound models, and how many texts of catalogs, stay for the next calls."""
+"""How many texts of catalogs stay for the next calls."""
 
 
 AGENT_NAME: Final = "__skills_agent_name"
@@ -113,11 +113,7 @@ class ModelCall(NamedTuple):
 
 @dataclass(kw_only=True)
 class ModelRequests:
-    """Prepares model calls: chooses the model, binds its tools, and renders a prompt that fits.
-
-    Tools are bound once for each model and list of tools, not in each turn: their schemas take longer to
-    make than all the rest.
-    """
+    """Prepares model calls: chooses the model, binds its tools, and renders a prompt that fits."""
 
     models: Models
     registry: RegistryOf
@@ -136,10 +132,8 @@ class ModelRequests:
 
     def __post_init__(self) -> None:
         self._refused: dict[str, frozenset[str]] = {}
-        self._bound: dict[tuple[Any, ...], tuple[Runnable[LanguageModelInput, AIMessage], int, Any]] = {}
-        # Every model call of a thread shows the same; a thousand lines take milliseconds.
+        # Every model call of a thread shows the same; a thousand lines take 20 milliseconds.
         self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
-        self._tokens_of = lru_cache(_MAX_CACHED)(lambda names: _tokens_of(self._told(names)))
 
     def ask(self, state: AgentState, runtime: Runtime[Context], call: ModelCall) -> Steps[Reply]:
         """Ask the caller's model; return its reply, or one that says that no prompt can fit."""
@@ -261,7 +255,7 @@ class ModelRequests:
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
-        return turns_to_cover(state, window, self._tokens_of(tuple(self.tools)))
+        return turns_to_cover(state, window, _tokens_of(self._told(tuple(self.tools))))
 
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.
@@ -292,28 +286,22 @@ class ModelRequests:
     def _bind(
         self, chosen: ChosenModel, names: tuple[str, ...], load_skill: dict[str, Any] | None
     ) -> tuple[Runnable[LanguageModelInput, AIMessage], int]:
+        """Return the model with its tools, and the tokens that these take."""
         beside = self.form.bound if self.form else {}
-        told = self._told(names, is_lean=not beside)
-        key = (chosen.name, str(load_skill), *map(id, told))  # a server may list another tool of that name
-        bound = self._bound.get(key)
-        if bound is None:
-            if len(self._bound) >= _MAX_CACHED:
-                self._bound.clear()
-            if load_skill and beside:
-                load_skill = strict_schema(load_skill)
-            # First, as the last tool is to carry a breakpoint.
-            first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
-            tools = [*first, *told]
-            tokens = _tokens_of(tools)
-            if chosen.breakpoints and tools:
-                tools = with_tool_breakpoint(tools)
-            model = chosen.chat
-            if tools:
-                model = changed_inside(model, lambda chat: with_tools(chat, tools, **beside))
-            elif beside:
-                model = changed_inside(model, lambda chat: chat.bind(**beside))
-            bound = self._bound[key] = model, tokens, told  # which keeps its ids from being used again
-        return bound[:2]
+        if load_skill and beside:
+            load_skill = strict_schema(load_skill)
+        # First, as the last tool is to carry a breakpoint.
+        first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
+        tools = [*first, *self._told(names, is_lean=not beside)]
+        tokens = _tokens_of(tools)
+        if chosen.breakpoints:
+            tools = with_tool_breakpoint(tools)
+        model = chosen.chat
+        if tools:
+            model = changed_inside(model, lambda chat: with_tools(chat, tools, **beside))
+        elif beside:
+            model = changed_inside(model, lambda chat: chat.bind(**beside))
+        return model, tokens
 
     def _told(self, names: Sequence[str], *, is_lean: bool = True) -> list[BaseTool | dict[str, Any]]:
         """Return tools as models are told of them: our own with the schemas that small models read best."""

@@ -122,8 +122,6 @@ class Policy:
     """Of what is protected, what programs may not name unasked. The rest (folders of skills, the agent
     itself) a sandbox shows read-only in any case, and reading from it is usual.
     """
-    schemas: dict[str, Any] = field(default_factory=dict)
-    """Of the tools' arguments: LangChain makes them anew at every look."""
 
     def held(self, key: str) -> HeldRun | None:
         """Return the run of a call, by its key, of whose changes a person decides, or has decided."""
@@ -250,9 +248,8 @@ class Policy:
 
     def schema(self, name: str) -> type[BaseModel] | None:
         """Return the class of a tool's arguments; None where its schema is none, or no such tool is there."""
-        if name not in self.schemas and (tool := self.tools.get(name)):
-            self.schemas[name] = tool.tool_call_schema
-        schema = self.schemas.get(name)
+        tool = self.tools.get(name)
+        schema = tool.tool_call_schema if tool else None
         return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
 
     def arguments(self, call: Call) -> Mapping[str, Any]:

@@ -143,7 +143,7 @@ def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """
     return [
         message.model_copy(update={"tool_calls": _as_valid_calls(message), "invalid_tool_calls": []})
-        if type(message) is not HumanMessage and isinstance(message, AIMessage) and message.invalid_tool_calls
+        if isinstance(message, AIMessage) and message.invalid_tool_calls
         else message
         for message in messages
     ]

@@ -144,15 +144,8 @@ def size_of(text: str) -> int:
 
 
 def _tokens(message: AnyMessage) -> int:
-    # Every turn counts every message of its thread: nothing is made for a text, and kinds are asked for in
-    # the order of their number (`isinstance` of another class than a message's own is slow in pydantic).
-    content = message.content
-    if isinstance(content, str):
-        tokens = _FRAME - (-(len(content) if content.isascii() else size_of(content)) // BYTES_PER_TOKEN)
-    else:
-        tokens = _FRAME + sum(map(_block_tokens, content))
-    if type(message) is HumanMessage:
-        return tokens
+    blocks = [message.content] if isinstance(message.content, str) else message.content
+    tokens = _FRAME + sum(map(_block_tokens, blocks))
     if isinstance(message, AIMessage):
         for call in all_calls(message):
             tokens += _FRAME + tokens_in(f"{call['name']}{call['id']}{_json(call['args'])}")

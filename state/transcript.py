@@ -106,7 +106,7 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def has_background_commands(messages: Sequence[AnyMessage]) -> bool:
     """Return whether the transcript has a call that starts a command in the background."""
-    replies = (message for message in messages if message.type == "ai" and isinstance(message, AIMessage))
+    replies = (message for message in messages if isinstance(message, AIMessage))
     return any(call["args"].get("background") for reply in replies for call in reply.tool_calls)
 
 
