@@ -1,12 +1,10 @@
 """The picture of the graph: its nodes with their services, and its edges with their labels."""
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import cache, partial
 from inspect import isgeneratorfunction
 from typing import Any, Final, Unpack
 
 from langgraph.graph import END, START
-from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.recorder import record_node, record_steps
 from skills_agent.graph.langgraph_inside import state_now
@@ -34,7 +32,6 @@ from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
 from skills_agent.nodes.two_paths import TwoPaths
-from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
 
 EDGES: Final = (
@@ -112,10 +109,10 @@ def wire(services: Services, response_format: ResponseFormat | None = None) -> A
     """Return the graph over its services."""
     running = services.threads.invocations
     graph = AgentGraph(services.threads, response_format)
-    for node, bind in _nodes(services).items():
+    for node, bound in _nodes(services).items():
         name, waits = node.__name__, isgeneratorfunction(node)  # for a model or a tool
         record = record_steps if waits else record_node
-        made = record(name, _bound_late(bind), services.audit)
+        made = record(name, bound, services.audit)
         # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
         graph.add_node(
             name, TwoPaths(name, made, running) if waits else made, input_schema=graph.state_schema
@@ -129,45 +126,35 @@ def wire(services: Services, response_format: ResponseFormat | None = None) -> A
     return graph
 
 
-def _bound_late(bind: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """Return a node that makes its services when it first runs."""
-    bound = cache(bind)
-
-    def run(state: AgentState, runtime: Runtime[Context]) -> Any:
-        return bound()(state, runtime)
-
-    return run
-
-
-def _nodes(it: Services) -> dict[Callable[..., Any], Callable[[], Callable[..., Any]]]:
-    """Return the nodes, each with what binds it to its services."""
+def _nodes(it: Services) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Return the nodes, each with its services, which are made when it first runs. A step: state, runtime."""
     settings, running = it.settings, it.threads.invocations
     return {
-        discover: lambda: partial(
-            discover, library=it.library, requests=it.requests, running=running, policy=it.policy
+        discover: lambda *step: discover(
+            *step, library=it.library, requests=it.requests, running=running, policy=it.policy
         ),
-        summarize: lambda: partial(summarize, requests=it.requests),
-        select: lambda: partial(
-            select,
+        summarize: lambda *step: summarize(*step, requests=it.requests),
+        select: lambda *step: select(
+            *step,
             policy=it.policy,
             limits=settings,
             on_change=settings.on_change,
             window=it.models.window,
             max_body_lines=settings.max_skill_body_lines,
         ),
-        load: lambda: partial(
-            load,
+        load: lambda *step: load(
+            *step,
             policy=it.policy,
             max_body_lines=settings.max_skill_body_lines,
             running=running,
             state_now=state_now,
             on_change=settings.on_change,
         ),
-        decide: lambda: partial(
-            decide, requests=it.requests, policy=it.policy, limits=settings, running=running
+        decide: lambda *step: decide(
+            *step, requests=it.requests, policy=it.policy, limits=settings, running=running
         ),
-        gate: lambda: partial(gate, policy=it.policy, limits=settings, running=running),
-        approve: lambda: partial(approve, policy=it.policy),
-        act: lambda: partial(act, at=it.acting),
-        answer: lambda: partial(answer, requests=it.requests),
+        gate: lambda *step: gate(*step, policy=it.policy, limits=settings, running=running),
+        approve: lambda *step: approve(*step, policy=it.policy),
+        act: lambda *step: act(*step, at=it.acting),
+        answer: lambda *step: answer(*step, requests=it.requests),
     }

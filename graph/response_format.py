@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from types import UnionType
-from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 from langchain_core.utils.json_schema import dereference_refs
 from langgraph.channels import LastValue
@@ -162,19 +162,8 @@ class StructuredResponse(LastValue[Any]):
     An answer that does not fit the class any more, of an earlier release of the host, is given as it is.
     """
 
-    __slots__ = ("restore",)
-
-    def __init__(self, typ: Any, key: str = "", *, restore: Callable[[Any], Any]) -> None:
-        super().__init__(typ, key)
-        self.restore = restore
-
-    @override
-    def copy(self) -> Self:
-        return self._holding(self.value)
-
-    @override
-    def from_checkpoint(self, checkpoint: Any) -> Self:
-        return self._holding(checkpoint)
+    adapter: ClassVar[TypeAdapter[Any]]
+    """Of the class; LangGraph makes copies of a channel of its type alone."""
 
     @override
     def is_available(self) -> bool:
@@ -182,30 +171,21 @@ class StructuredResponse(LastValue[Any]):
 
     @override
     def get(self) -> Any:
-        return self.restore(self.value) if super().is_available() and self.value is not None else None
-
-    def _holding(self, value: Any) -> Self:
-        held = self.__class__(self.typ, self.key, restore=self.restore)
-        held.value = value
-        return held
+        if not super().is_available() or self.value is None:
+            return None
+        try:
+            return self.adapter.validate_json(json.dumps(self.value))
+        except (ValidationError, TypeError):
+            return self.value
 
 
 def with_channel(schema: type[Schema], response_format: ResponseFormat) -> type[Schema]:
     """Return a schema of the state whose channel `structured_response` gives objects of the host's class."""
     wanted = response_format.schema if _is_strategy(response_format) else response_format
-    if isinstance(wanted, Mapping):
-        kind, restore = dict[str, Any], lambda plain: plain
-    else:
-        kind, restore = wanted, partial(_restored, TypeAdapter(wanted))
+    kind = dict[str, Any] if isinstance(wanted, Mapping) else wanted
+    channel: Any = type("StructuredResponse", (StructuredResponse,), {"adapter": TypeAdapter(kind)})
     fields = get_type_hints(schema, include_extras=True)
-    fields["structured_response"] = Annotated[kind | None, StructuredResponse(kind, restore=restore)]
+    fields["structured_response"] = Annotated[kind | None, channel(kind)]
     made: Any = TypedDict(schema.__name__, fields, total=False)  # type: ignore[misc]  # a dynamic one
     made.__doc__ = schema.__doc__
     return cast("type[Schema]", made)
-
-
-def _restored(adapter: TypeAdapter[Any], plain: Any) -> Any:
-    try:
-        return adapter.validate_json(json.dumps(plain))
-    except (ValidationError, TypeError):
-        return plain
