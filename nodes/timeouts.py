@@ -20,11 +20,10 @@ Beat = Callable[[int], object]
 """Hears again and again for how many seconds something takes by now; perhaps in another thread."""
 
 
-def attended(call: Callable[[], Result], beat: Beat | None, check: Callable[[], None]) -> Result:
-    """Return what a call returns that may take long; tell of the time. Raises what `check` raises meanwhile.
+def in_own_thread(call: Callable[[], Result], name: str | None = None) -> "Future[Result]":
+    """Begin a call in a thread of its own, as no thread can be ended from outside; return its result to come.
 
-    The call has a thread of its own, as no thread can be ended from outside: one that is left goes on there,
-    and nobody hears of it.
+    A process that ends does not wait for it.
     """
     future: Future[Result] = Future()
 
@@ -34,7 +33,16 @@ def attended(call: Callable[[], Result], beat: Beat | None, check: Callable[[], 
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             future.set_exception(error)
 
-    Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    Thread(target=copy_context().run, args=(run,), name=name, daemon=True).start()
+    return future
+
+
+def attended(call: Callable[[], Result], beat: Beat | None, check: Callable[[], None]) -> Result:
+    """Return what a call returns that may take long; tell of the time. Raises what `check` raises meanwhile.
+
+    One that is left goes on in its own thread, and nobody hears of it.
+    """
+    future = in_own_thread(call)
     start = told = time.monotonic()
     while not wait({future}, LOOK_SECONDS).done:
         check()

@@ -9,9 +9,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
-from contextvars import copy_context
 from dataclasses import dataclass
-from threading import Thread
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -22,6 +21,7 @@ from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.cancellation import STOP_SECONDS
 from skills_agent.nodes.invocations import Invocations
+from skills_agent.nodes.timeouts import in_own_thread
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.skills.text import cut
 from skills_agent.state.call_attempt import RUNNING_CALL
@@ -79,17 +79,7 @@ class _TimedCalls:
         name = request.tool_call["name"]
         if name not in self.tools.limits:
             return execute(request)
-        reply: Future[Any] = Future()
-        context = copy_context()
-
-        def run() -> None:
-            try:
-                reply.set_result(context.run(execute, request))
-            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-                reply.set_exception(error)
-
-        # A daemon: a process that ends does not wait for a tool that was given up.
-        Thread(target=run, name=name, daemon=True).start()
+        reply = in_own_thread(partial(execute, request), name)
         if not wait([reply], self.tools.limits[name]).done:
             self._leave(request, reply)
             return self._given_up(request, "it cannot be stopped, and may still run")
