@@ -9,7 +9,7 @@ from typing import Any, Literal
 from langgraph.types import Send
 
 from skills_agent.nodes.select import may_ask_for_skills
-from skills_agent.state.calls import call_request
+from skills_agent.nodes.verdicts import call_request
 from skills_agent.state.records import Admission
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import (

@@ -34,6 +34,7 @@ from skills_agent.state.transcript import (
     SYNTHETIC,
     UNLOAD_SKILL,
     UPDATE_PLAN,
+    calls_in,
     in_call_order,
     is_receipt,
     is_synthetic,
@@ -219,12 +220,10 @@ def _arguments_given(
         for message in messages
         if isinstance(message, ToolMessage) and is_receipt(message)
     }
-    made = (message.tool_calls for message in messages if isinstance(message, AIMessage))
-    calls = [
-        call for group in made for call in group if call["name"] == LOAD_SKILL and call["id"] in receipts
-    ]
     given: dict[str, dict[str, str | None]] = {name: {} for name in active}
-    for call in calls:
+    for call in calls_in(messages):
+        if call["name"] != LOAD_SKILL or call["id"] not in receipts:
+            continue
         for name, skill in active.items():
             if skill["call_id"] == call["id"]:
                 given[name].clear()

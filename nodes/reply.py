@@ -179,9 +179,7 @@ def with_strict_calls(message: AIMessage, watch: ReplyWatch) -> AIMessage:
 
     `watch` has the calls as they were written, as far as that is known.
     """
-    if not (raw := watch.calls()):
-        return message
-    left, valid, invalid = list(raw), list[ToolCall](), list(message.invalid_tool_calls)
+    left, valid, invalid = watch.calls(), list[ToolCall](), list(message.invalid_tool_calls)
     for call in message.tool_calls:
         name, call_id = call["name"], call["id"]
         written = next((each for each in left if ((each["name"] or ""), each["id"]) == (name, call_id)), None)

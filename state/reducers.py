@@ -65,13 +65,8 @@ def _may_replace(message: BaseMessage, merged: dict[str, AnyMessage]) -> bool:
 def flatten(messages: Any) -> list[BaseMessage]:
     """Return the messages of one write, in whatever form they were given."""
     parts = messages if isinstance(messages, list) else [messages]
-    return [message for part in parts if part is not None for message in _messages_of(part)]
-
-
-def _messages_of(part: Any) -> list[BaseMessage]:
-    if isinstance(part, BaseMessage):  # nearly always; to convert one costs much
-        return [part]
-    return convert_to_messages(part if isinstance(part, list) else [part])
+    lists = (part if isinstance(part, list) else [part] for part in parts if part is not None)
+    return [message for each in lists for message in convert_to_messages(each)]
 
 
 def _identify(message: BaseMessage, predecessor: BaseMessage | None) -> BaseMessage:

@@ -1,7 +1,7 @@
 """Questions about the transcript, as pure functions of its messages."""
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any, Final
 
@@ -106,8 +106,7 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def has_background_commands(messages: Sequence[AnyMessage]) -> bool:
     """Return whether the transcript has a call that starts a command in the background."""
-    replies = (message for message in messages if isinstance(message, AIMessage))
-    return any(call["args"].get("background") for reply in replies for call in reply.tool_calls)
+    return any(call["args"].get("background") for call in calls_in(messages))
 
 
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
@@ -162,21 +161,22 @@ def shown_calls_of(message: AIMessage) -> list[ToolCall]:
     return [*calls_of(message), *unreadable]
 
 
+def calls_in(messages: Sequence[AnyMessage]) -> Iterator[ToolCall]:
+    """Yield the calls of a transcript that can be read."""
+    return (call for message in messages if isinstance(message, AIMessage) for call in message.tool_calls)
+
+
 def alike_calls(messages: Sequence[AnyMessage], call: ToolCall) -> list[str]:
     """Return the ids of the other calls of the transcript with the same tool and arguments."""
-    return [
-        each["id"] or ""
-        for message in messages
-        if isinstance(message, AIMessage)
-        for each in calls_of(message)
-        if (each["name"], each["args"]) == (call["name"], call["args"]) and each["id"] != call["id"]
-    ]
+    alike = (
+        each for each in calls_in(messages) if (each["name"], each["args"]) == (call["name"], call["args"])
+    )
+    return [each["id"] for each in alike if each["id"] and each["id"] != call["id"]]
 
 
 def named_paths(messages: Sequence[AnyMessage]) -> frozenset[str]:
     """Return the paths that calls of the transcript name, whatever became of them."""
-    made = (message.tool_calls for message in messages if isinstance(message, AIMessage))
-    paths = (call["args"].get(name) for calls in made for call in calls for name in _PATHS)
+    paths = (call["args"].get(name) for call in calls_in(messages) for name in _PATHS)
     return frozenset(path for path in paths if isinstance(path, str))
 
 
@@ -285,10 +285,7 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
         if dangling and not isinstance(message, ToolMessage):
             repaired.extend(dangling)
             dangling = []
-        if isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls):
-            ids = {}
-            repaired.append(message)
-        elif isinstance(message, AIMessage):
+        if isinstance(message, AIMessage):
             own = with_new_ids(message, known.__contains__)
             pairs = [*zip(all_calls(message), all_calls(own), strict=True)]
             ids = {old["id"] or "": new["id"] or "" for old, new in reversed(pairs)}

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.tools import ToolException
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
@@ -13,6 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from skills_agent.skills.text import count
 from skills_agent.state.records import PlanRecord, PlanStep
+from skills_agent.state.transcript import last_ai
 
 
 class PlannedStep(BaseModel):
@@ -54,7 +55,7 @@ def update_plan(
 
 
 def _place(messages: Sequence[AnyMessage], call_id: str | None) -> int:
-    newest = next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
+    newest = last_ai(messages)
     ids = [call["id"] for call in newest.tool_calls] if newest else []
     return ids.index(call_id) if call_id in ids else 0
 

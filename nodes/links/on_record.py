@@ -5,8 +5,8 @@ from typing import Any
 from skills_agent.nodes.interrupts import answer_unknown
 from skills_agent.nodes.links.attempt import Attempt, NotRun, Rest
 from skills_agent.nodes.two_paths import Steps
+from skills_agent.nodes.verdicts import call_request
 from skills_agent.skills.policy.reasons import reason
-from skills_agent.state.calls import call_request
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import answered_ids, open_calls, refusal
 
