@@ -1,6 +1,6 @@
 """What the nodes work with, by the settings and by what a host brings: each part is made when needed."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -227,7 +227,7 @@ class Services:
     def offered(self) -> ToolTable:
         """The tools that models are offered."""
         settings = self.settings
-        own = build_tools(self, [tool for extra in self.of_extras for tool in extra.tools])
+        own = build_tools(self)
         given = self.parts.get("tools")
         of_host = HostTools() if given is None else brought(given)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
@@ -270,7 +270,7 @@ class Services:
             skill_sets=settings.skill_sets,
             mode=settings.allowed_tools,
             always_allowed=settings.always_allowed_tools,
-            excluded=_excluded(settings, grammar),
+            excluded=_entries("exclude_tools", grammar.parse_named, settings.exclude_tools),
             approvers=self.parts.get("approvers", ()),
             approval=settings.approval,
             yes=self.yes,
@@ -366,18 +366,16 @@ def _checked(settings: Settings, model: object) -> Settings:
 
 
 def _asked(words: Collection[str], grammar: Grammar) -> AskedCalls:
-    try:
-        entries = tuple(grammar.parse_asked(text) for text in sorted({*words} - {*RISKS}))
-        return AskedCalls([risk for risk in RISKS if risk in words], entries)
-    except EntryNotUnderstoodError as error:
-        raise SettingsError(f"Setting require_approval_for: {error}") from error
+    calls = sorted({*words} - {*RISKS})
+    entries = _entries("require_approval_for", grammar.parse_asked, calls)
+    return AskedCalls([risk for risk in RISKS if risk in words], entries)
 
 
-def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
+def _entries(setting: str, parse: Callable[[str], Entry], texts: Iterable[str]) -> tuple[Entry, ...]:
     try:
-        return tuple(grammar.parse_named(text) for text in settings.exclude_tools)
+        return tuple(map(parse, texts))
     except EntryNotUnderstoodError as error:
-        raise SettingsError(f"Setting exclude_tools: {error}") from error
+        raise SettingsError(f"Setting {setting}: {error}") from error
 
 
 def usual_model(settings: Settings, model: ModelRunnable | None) -> str:

@@ -268,7 +268,7 @@ class PartServices(Services):
 
     def all_tools(self) -> list[BaseTool]:
         """Return every tool that our own graph has: a part offers some of them."""
-        return build_tools(self, [tool for extra in self.of_extras for tool in extra.tools])
+        return build_tools(self)
 
     def know(self, tools: Iterable[object]) -> None:
         """Take in the tools of the agent: what each may do counts for verdicts. Raises SettingsError."""

@@ -1,6 +1,5 @@
 """The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from langchain_core.tools import BaseTool
@@ -23,7 +22,7 @@ ORDER: Final = (
 """Of tools in the prompt, which a provider caches; those of other extras come behind these."""
 
 
-def build_tools(equipment: Equipment, of_extras: Sequence[BaseTool] = ()) -> list[BaseTool]:
+def build_tools(equipment: Equipment) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself."""
     settings = equipment.settings
     files = FileTools(equipment.files, settings.read_images)
@@ -41,6 +40,6 @@ def build_tools(equipment: Equipment, of_extras: Sequence[BaseTool] = ()) -> lis
         declare(skills.read_resource),
         declare(skills.search_skills),
         declare(skills.unload_skill),
-        *of_extras,
+        *(tool for extra in equipment.of_extras for tool in extra.tools),
     ]
     return sorted(tools, key=lambda tool: ORDER.index(tool.name) if tool.name in ORDER else len(ORDER))

@@ -1,6 +1,7 @@
 """What the tools work with; each part is made when a tool first needs it."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -12,6 +13,7 @@ from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.left_running import Keeper
+from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.tools.skills import LeftOut
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
@@ -92,6 +94,10 @@ class Equipment(Protocol):
     @property
     def left_running(self) -> list[Keeper]:
         """Keepers of what they leave running when they return: an extra adds its own."""
+
+    @property
+    def of_extras(self) -> Sequence[ExtraTools]:
+        """The tools of installed extras."""
 
     @property
     def left_out(self) -> LeftOut:
