@@ -38,10 +38,16 @@ def sandbox_here() -> Sandbox:
 
 
 def shell_of(settings: Settings, runner: ScriptRunner | None) -> Callable[[], str]:
-    """Return what says why this machine cannot offer the tools of a shell; empty where it can."""
+    """Return what says why this machine cannot offer the tools of a shell; empty where it can.
+
+    That there is one is found out once: what was not there may be there the next time.
+    """
+    has_shell = False
 
     def why_not() -> str:
-        reason = why_no_shell_here(settings, runner)
+        nonlocal has_shell
+        reason = "" if has_shell else why_no_shell_here(settings, runner)
+        has_shell = not reason
         return f"no shell here: {reason}" if reason else ""
 
     return why_not

@@ -305,9 +305,10 @@ class ModelRequests:
 
     def _told(self, names: Sequence[str], *, is_lean: bool = True) -> list[BaseTool | dict[str, Any]]:
         """Return tools as models are told of them: our own with the schemas that small models read best."""
-        # One look at each: a tool may have left since its name was read.
-        tools = {name: self.tools.get(name) or self.provider_tools.get(name) for name in names}
-        return [(is_lean and self._lean.get(name)) or tool for name, tool in tools.items() if tool]
+        lean = self._lean if is_lean else {}
+        # One look at each: a tool of others may have left since its name was read.
+        told = (lean.get(name) or self.tools.get(name) or self.provider_tools.get(name) for name in names)
+        return [each for each in told if each]
 
     @cached_property
     def _lean(self) -> Mapping[str, dict[str, Any]]:
