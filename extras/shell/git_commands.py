@@ -19,7 +19,9 @@ from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.command_patterns import is_option
 from skills_agent.skills.policy.protected import GIT
 
-WRITES: Final = frozenset(
+_SEVERAL: Final = frozenset({"bisect", "submodule", "worktree"})
+"""What writes in several repositories or folders, or runs programs: it is left to the person."""
+WRITES: Final = _SEVERAL | frozenset(
     {
         "add", "am", "branch", "checkout", "cherry-pick", "commit", "commit-tree", "config", "fetch", "gc",
         "init", "merge", "mv", "notes", "pack-refs", "pull", "push", "read-tree", "rebase", "reflog",
@@ -29,6 +31,7 @@ WRITES: Final = frozenset(
 )  # fmt: skip
 """Programs of git itself, which no alias can replace. Others find a `.git` that is read-only."""
 _READS: Final[Mapping[str, frozenset[str]]] = {
+    "bisect": frozenset({"", "log"}),
     "branch": frozenset(
         {"", "-a", "-r", "-v", "-vv", "-l", "--all", "--contains", "--list", "--merged", "--no-merged"}
         | {"--remotes", "--show-current", "--verbose"}
@@ -38,7 +41,9 @@ _READS: Final[Mapping[str, frozenset[str]]] = {
     "reflog": frozenset({"", "show"}),
     "remote": frozenset({"", "-v", "--verbose", "show", "get-url"}),
     "stash": frozenset({"list", "show"}),
+    "submodule": frozenset({"", "foreach", "status", "summary"}),
     "tag": frozenset({"", "-l", "-n", "--list"}),
+    "worktree": frozenset({"list"}),
 }
 """Commands that only read, by what comes first behind them."""
 _LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
@@ -194,6 +199,7 @@ def is_plain(command: SimpleCommand) -> bool:
 def _odd(git: GitCommand) -> Iterator[str]:
     """Yield what a command says that git would run, or obey later."""
     yield from [git.odd] if git.odd else []
+    yield from ["more than one repository"] if git.name in _SEVERAL else []
     yield from (
         f"-c {setting}" for setting in git.settings if not _INERT.fullmatch(setting.partition("=")[0])
     )

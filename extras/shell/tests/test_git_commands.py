@@ -69,8 +69,8 @@ def test_one_git_command_is_a_program_of_its_own_and_opens_its_repository(
         "git branch --show-current", "git branch --list 'x*'", "git stash list", "git tag", "git tag -l",
         "git remote -v", "git worktree list", "git config user.name", "git config --get user.name",
         "git rev-parse HEAD", "git", "git --version", "echo git commit", "git nonsense", "git log | head",
-        "git submodule add x", "git difftool", "git bisect run ./x", "git archive --remote=x HEAD",
-        "git clone ./x y", "git worktree add trees/x", "git filter-branch",
+        "git submodule foreach ls", "git difftool", "git bisect log", "git archive --remote=x HEAD",
+        "git clone ./x y", "git submodule status", "git filter-branch",
     ],
 )  # fmt: skip
 def test_nothing_else_opens_a_repository(repository: Path, command: str) -> None:
@@ -113,6 +113,7 @@ def test_beside_another_program_and_a_shell_git_does_not_write(repository: Path,
         "git config set core.editor ./x", "git config remote.o.uploadpack ./x",
         "git config --unset-all alias.x",
         "git config --rename-section user core", "git config --global user.name x",
+        "git submodule add x", "git bisect run ./x", "git worktree add trees/x",
         "git fetch --recurse-submodules", "git checkout --recurse x",
         "git config core.worktree /", "git config url.ext::x.insteadOf https", "git config user.signingkey x",
     ],
