@@ -348,8 +348,8 @@ def test_a_huge_answer_is_cut_off(server: Skills, source: McpSource) -> None:
 
 def test_a_nested_skill_is_one_of_its_own(server: Skills, source: McpSource) -> None:
     inner: dict[str, str | bytes] = {"SKILL.md": skill("inner"), "note.md": "x"}
-    server.skills["refunds"] = {**FILES, **{f"inner/{name}": text for name, text in inner.items()}}
-    server.skills["refunds/inner"] = inner
+    server.skills["refunds"] = {**FILES, **{f"a/b/c/d/e/inner/{name}": text for name, text in inner.items()}}
+    server.skills["refunds/a/b/c/d/e/inner"] = inner
     assert {each.folder for each in source.scan().skills} == {"refunds", "inner"}
     assert set(fetched(source)) == set(FILES)
-    assert set(fetched(source, "skill://refunds/inner/SKILL.md")) == set(inner)
+    assert set(fetched(source, "skill://refunds/a/b/c/d/e/inner/SKILL.md")) == set(inner)
