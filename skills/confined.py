@@ -147,7 +147,7 @@ def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) 
     """Read the first `limit` bytes of a regular file beneath `root`; like `open_beneath` in all else."""
     pieces = []
     with FileIO(open_beneath(root, relative, follow=follow)) as file:
-        while limit > 0 and (piece := file.read(min(limit, _PIECE))):
+        while piece := file.read(min(limit, _PIECE)):
             pieces.append(piece)
             limit -= len(piece)
     return b"".join(pieces)

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterable
-from functools import cache
 from typing import NamedTuple
 
 # A person cannot see these, and a model reads them: control characters, bidirectional marks and overrides,
@@ -26,6 +25,7 @@ JOINER = rf"(?<=[{_JOINED_SCRIPTS}])[\u200c\u200d](?![{_INVISIBLE_CLASS}A-Za-z0-
 """One after a letter of a script that needs it: Persian and the Indic languages cannot be written without.
 Two in a row, or one before a Latin letter, are no orthography: they can hide a text."""
 _KEPT_JOINER = rf"{JOINER}|(?<=[{PICTURES}\ufe0f])\u200d(?=[{PICTURES}])"
+_UNWANTED = rf"(?P<kept>{_KEPT_JOINER})|{_INVISIBLE}"
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _ELLIPSIS = "…"
@@ -48,19 +48,13 @@ def clean_text(text: str) -> CleanText:
         return CleanText(text, 0)
     if "\u200c" not in text and "\u200d" not in text:
         return CleanText(*re.subn(_INVISIBLE, "", text))
-    plain = _unwanted().sub(lambda match: match["kept"] or "", text)
+    plain = re.sub(_UNWANTED, lambda match: match["kept"] or "", text)
     return CleanText(plain, len(text) - len(plain))
 
 
 def clean_lines(text: str) -> CleanText:
     r"""Clean a text in which every line end is to be `\n`: CRLF, CR, and what else Unicode counts as one."""
     return clean_text(_LINE_END.sub("\n", text))
-
-
-@cache
-def _unwanted() -> re.Pattern[str]:
-    """Compile what few texts need: it takes a millisecond, of the hundred that `skills list` has."""
-    return re.compile(rf"(?P<kept>{_KEPT_JOINER})|{_INVISIBLE}")
 
 
 def without_joiners(text: str) -> str:

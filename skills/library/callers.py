@@ -38,8 +38,7 @@ class Library:
         if not user_id or store is None or self._own_source is None:
             return self.shared
         key = (id(store), user_id)
-        with self._lock:
-            known = self._own.get(key)
+        known = self._own.get(key)
         if known is not None and not look:
             return known
         own = self._own_source(store, user_id, CALLER)

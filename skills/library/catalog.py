@@ -197,14 +197,12 @@ def _is_skipped(entry: CatalogEntry, name: str, source: str | None) -> bool:
 
 
 def _without_lookalikes(readings: Sequence[SkillReading]) -> Sequence[SkillReading]:
-    imitated = lookalikes_among(
-        [reading.metadata.name for reading in readings if reading.metadata is not None]
-    )
-    return [_refused(reading, imitated) for reading in readings] if imitated else readings
+    imitated = lookalikes_among([reading.metadata.name for reading in readings if reading.metadata])
+    return [_refused(reading, imitated) for reading in readings]
 
 
 def _refused(reading: SkillReading, imitated: Mapping[str, str]) -> SkillReading:
-    if reading.metadata is None or reading.metadata.name not in imitated:
+    if not reading.metadata or reading.metadata.name not in imitated:
         return reading
     message = f"The name only looks like `{imitated[reading.metadata.name]}`, in letters of another script."
     refusal = diagnostic(Finding("name-lookalike", message), reading.entry.path)

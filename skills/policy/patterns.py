@@ -170,10 +170,6 @@ class Entry(msgspec.Struct, frozen=True):
         """Return whether the entry speaks of every call of its tools."""
         return self.command is None and self.path is None and self.hosts is None
 
-    def _may_open(self, call: Call) -> bool:
-        wanted = (HostPattern.of(call.target),) if call.target else call.hosts
-        return any(self.hosts is None or self.hosts.touches(host) for host in wanted)
-
     def permits(self, call: Call, skill: str | None = None) -> bool:
         """Return whether a call is surely what the entry says.
 
@@ -196,7 +192,9 @@ class Entry(msgspec.Struct, frozen=True):
     def may_mean(self, call: Call) -> bool:
         """Return whether a call may be what the entry says: for bans, so a call that is unclear counts."""
         if not self.names(call.tool):
-            return NETWORK in self.tools and self._may_open(call)
+            wanted = (HostPattern.of(call.target),) if call.target else call.hosts
+            may_open = any(self.hosts is None or self.hosts.touches(host) for host in wanted)
+            return NETWORK in self.tools and may_open
         if self.hosts is not None:
             return call.target is None or self.hosts.touches(HostPattern.of(call.target))
         if self.path is not None:

@@ -14,7 +14,6 @@ import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from heapq import nsmallest
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
@@ -163,10 +162,8 @@ class SearchIndex:
         query = read_query(request)
         if not query.words or limit < 1:
             return []
-        named = self.named(request)
-        looked_at = len(self._texts) if named else limit
-        matches = self._tables.run(partial(self._run, partial(self._best, query, looked_at)))
-        return named_first(matches, named, self._factors)[:limit]
+        matches = self._tables.run(partial(self._run, partial(self._ranked, query)))
+        return named_first(matches, self.named(request), self._factors)[:limit]
 
     def named(self, request: str) -> dict[int, Naming]:
         """Return the positions of the texts that a request names."""
@@ -229,11 +226,11 @@ class SearchIndex:
             row = (added.lastrowid, spaced(words))
             connection.execute(f"INSERT INTO {field} (rowid, words) VALUES (?, ?)", row)  # noqa: S608 - a constant
 
-    def _best(self, query: Query, limit: int, connection: "Connection", totals: _Totals) -> list[Match]:
+    def _ranked(self, query: Query, connection: "Connection", totals: _Totals) -> list[Match]:
         rows, scores = self._rows_of(connection), _scores(query, connection, totals)
         found = ((-score * self._factors[rows[row]], rows[row]) for row, score in scores.items())
         scale = -1 / (_weight(totals.rows, 0) * math.sqrt(len(query.words)))
-        return [Match(at, scale * score, scale * score) for score, at in nsmallest(limit, found)]
+        return [Match(at, scale * score, scale * score) for score, at in sorted(found)]
 
     def _rows_of(self, connection: "Connection") -> dict[int, int]:
         """Return the position of each row."""
