@@ -68,6 +68,12 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line if limit is None else cut(line, limit)
 
 
+def cause_of(error: BaseException) -> str:
+    """Return what the operating system, or a foreign client, said: as one short line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return one_line(text, 400).rstrip(".") or type(error).__name__
+
+
 def below_each_other(texts: Iterable[str]) -> str:
     """Return lines, each of them a text that `one_line` has collapsed."""
     return "\n".join(map(one_line, texts))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import from_archive
@@ -21,11 +21,9 @@ from skills_agent.packages.errors import PackageError, not_offered
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import (
-    NOWHERE,
     AddressRefusedError,
     HostUnknownError,
     IsAllowed,
-    Pin,
     is_public,
     resolve,
 )
@@ -39,6 +37,15 @@ _OK: Final = 200
 _GONE: Final = frozenset({404, 410})
 _METADATA: Final = frozenset({"168.63.129.16", "fd00:ec2::254", "100.100.100.200", "192.0.0.192"})
 _HEADERS: Final = (("Accept", "*/*"), ("Accept-Encoding", "identity"))
+_NOWHERE: Final = "255.255.255.255"
+"""No connection goes there, on any system."""
+
+
+class Pin(NamedTuple):
+    """What a name meant when it was checked: a program that asks again could get another answer."""
+
+    target: NetTarget
+    addresses: tuple[str, ...]
 
 
 class Site:
@@ -78,7 +85,7 @@ class Site:
         except AddressRefusedError as error:
             raise self.refused(f"{str(error).rstrip('.')}{self.advice}") from error
         except HostUnknownError:  # behind a proxy nobody here knows names, and ssh may know others
-            return Pin(target, (NOWHERE,))
+            return Pin(target, (_NOWHERE,))
         return Pin(target, tuple(str(place[0]) for *_, place in found))
 
     @property

@@ -17,12 +17,12 @@ from time import monotonic
 from typing import IO, Final, NamedTuple
 
 from skills_agent.packages.address import Address
+from skills_agent.packages.download import Pin
 from skills_agent.packages.entries import ArchiveEntry, Kind, write_entries
 from skills_agent.packages.errors import not_offered, shown
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.origins import check_host
 from skills_agent.packages.staging import stage
-from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.scripts.programs import find_program, path_outside
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.visible import visible_line

@@ -12,9 +12,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from skills_agent.packages.address import Address, parse_address
-from skills_agent.packages.download import Site
+from skills_agent.packages.download import Pin, Site
 from skills_agent.packages.journal import is_own, make_own
-from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.network.hosts import PORTS, NetTarget
 
 _PORTS: Final = {**PORTS, "ssh": 22}

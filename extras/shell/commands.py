@@ -104,3 +104,10 @@ def moved(line: tuple[SimpleCommand, ...], folder: str) -> tuple[SimpleCommand, 
         replace(each, folders=each.folders and tuple(posixpath.join(folder, place) for place in each.folders))
         for each in line
     )
+
+
+def is_option(word: str, option: str) -> bool:
+    """Return whether a word gives an option: a long one also by its beginning, a short one among others."""
+    if word.startswith("--"):
+        return len(word) > 2 and option.startswith(word.partition("=")[0])
+    return option[1] != "-" and word[:1] == "-" and option[1] in word[1:]

@@ -12,11 +12,10 @@ from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.shell.commands import SimpleCommand, cd_target
+from skills_agent.shell.commands import SimpleCommand, cd_target, is_option
 from skills_agent.shell.repositories import Repository, looked_into, programs_of, repository_at
 from skills_agent.shell.shell import in_list, take_apart
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.policy.command_patterns import is_option
 from skills_agent.skills.policy.protected import GIT
 
 _SEVERAL: Final = frozenset({"bisect", "submodule", "worktree"})

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target
+from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target, is_option
 from skills_agent.shell.wrappers import MAX_WRAPPERS, WRAPPERS, adds_nothing, wrapped
 from skills_agent.skills.confined import is_in
-from skills_agent.skills.policy.command_patterns import ANY, is_option
+from skills_agent.skills.policy.command_patterns import ANY
 
 Operands = Literal["paths", "texts", "a text, then paths", "files"]
 """What stands beside options. `files`: paths of files, no folders."""

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from skills_agent.skills.sources.fetched import cause_of
+from skills_agent.skills.text import cause_of
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from skills_agent.skills.sources.fetched import ListedFile, Listing, cause_of
+from skills_agent.skills.sources.fetched import ListedFile, Listing
 from skills_agent.skills.sources.walk import MAX_DEPTH, SKIPPED_FOLDERS
+from skills_agent.skills.text import cause_of
 
 MAX_FOLDERS: Final = 2_000
 

@@ -25,10 +25,10 @@ from skills_agent.skills.sources.fetched import (
     FetchedSource,
     ListedFile,
     Listing,
-    cause_of,
     is_skill_file,
 )
 from skills_agent.skills.sources.namespaces import no_source
+from skills_agent.skills.text import cause_of
 from skills_agent.sources.clients import raising_os_errors
 from skills_agent.sources.folders import add_folders
 

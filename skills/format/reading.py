@@ -137,12 +137,12 @@ def read_skill(
     head = raw[:HEAD_BYTES]
     metadata, diagnostics = read_metadata(head, place, block_angle_brackets=block_angle_brackets)
     if metadata is None:
-        raise _invalid(place, " ".join(each.message for each in diagnostics if each.severity == "error"))
+        raise invalid(place, " ".join(each.message for each in diagnostics if each.severity == "error"))
     findings: list[Finding] = []
     try:
         instructions = read_body(raw, findings).strip("\n")
     except FrontmatterError as error:
-        raise _invalid(place, str(error)) from error
+        raise invalid(place, str(error)) from error
     if root is not None:
         instructions = _FOLDER_VARIABLE.sub(
             lambda variable: str(plugin if plugin and variable["plugin"] else root), instructions
@@ -156,7 +156,8 @@ def read_skill(
     )
 
 
-def _invalid(place: SkillPath, cause: str) -> SkillError:
+def invalid(place: SkillPath, cause: str) -> SkillError:
+    """Return the error for a SKILL.md that is none of a valid skill."""
     return SkillError(f"{place.path} is not a valid skill: {cause}", code="skill-invalid")
 
 

@@ -16,7 +16,6 @@ from contextlib import suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
 from skills_agent.skills.confined import is_in, open_beneath
@@ -51,16 +50,14 @@ _SEARCHED: Final = 1 << 20
 """Bytes of a file that may name its plugin; larger ones are no text of an author."""
 
 MAX_LISTED: Final = 200
-_TYPES: Final = MappingProxyType[str, ResourceType](
-    {
-        "script": "script",
-        "reference": "reference",
-        "resource": "reference",
-        "example": "reference",
-        "asset": "asset",
-        "template": "asset",
-    }
-)
+_TYPES: Final[Mapping[str, ResourceType]] = {
+    "script": "script",
+    "reference": "reference",
+    "resource": "reference",
+    "example": "reference",
+    "asset": "asset",
+    "template": "asset",
+}
 """By the first folder of a path, in singular: those of the specification, and what is written in the wild."""
 _RANKS: Final[Sequence[str]] = get_args(ResourceType)
 

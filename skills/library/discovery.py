@@ -14,6 +14,7 @@ from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading
 from skills_agent.skills.search.match import INSTRUCTION_CHARACTERS, SearchText
 from skills_agent.skills.skill import Diagnostic, SkillMetadata, SkillRef
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
+from skills_agent.skills.text import cause_of
 
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
@@ -153,11 +154,6 @@ def read_head(source: Source, path: str, limit: int) -> bytes:
     except OSError as error:
         raise SkillUnreadableError(path, cause_of(error)) from error
     return head
-
-
-def cause_of(error: OSError) -> str:
-    """Return in a few words why the operating system refused."""
-    return error.strerror or str(error) or type(error).__name__
 
 
 def _is_named_like_its_folder(reading: SkillReading) -> bool:

@@ -15,14 +15,15 @@ from msgspec.structs import replace
 
 from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
-from skills_agent.skills.format.reading import SkillPath, read_skill
+from skills_agent.skills.format.reading import SkillPath, invalid, read_skill
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.discovery import Discovery, SourceSkill, cause_of, read_file
+from skills_agent.skills.library.discovery import Discovery, SourceSkill, read_file
 from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.skill import Need, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.plugin import Plugin, without_plugin
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.text import cause_of
 
 if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skills list` must answer at once
     from skills_agent.skills.library.snapshot import Snapshot, SnapshotPath
@@ -253,8 +254,7 @@ class Registry:
         limit, no_brackets = self._strictness.max_skill_bytes, self._strictness.block_angle_brackets
         skill = read_skill(raw, place, root, limit, plugin=plugin, block_angle_brackets=no_brackets)
         if skill.metadata.name != ref.name:
-            named = f"it is named {skill.metadata.name!r} now, not {ref.name!r}."
-            raise SkillError(f"{ref.path} is not a valid skill: {named}", code="skill-invalid")
+            raise invalid(place, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")
         return skill
 
     def _owner(self, ref: SkillRef) -> SourceSkill:

@@ -10,11 +10,10 @@ from skills_agent.skills.errors import (
     list_names,
 )
 from skills_agent.skills.library.contents import list_resources
-from skills_agent.skills.library.discovery import cause_of
 from skills_agent.skills.library.registry import Registry, file_name
 from skills_agent.skills.skill import ResourceListing, SkillRef
 from skills_agent.skills.sources.directory import list_files
-from skills_agent.skills.text import clean_lines
+from skills_agent.skills.text import cause_of, clean_lines
 from skills_agent.skills.text_diff import text_of
 
 MAX_RESOURCE_BYTES: Final = 1_000_000

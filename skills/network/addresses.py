@@ -12,7 +12,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from threading import Thread
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from skills_agent.skills.errors import DetailedError, NetworkError
 from skills_agent.skills.network.hosts import NetTarget
@@ -25,17 +25,7 @@ _PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
 """Of the IETF: Oracle's metadata service is among them. Python counts them as private only since 3.11.9."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
-NOWHERE: Final = "255.255.255.255"
-"""No connection goes there, on any system."""
-
 IsAllowed = Callable[[str], bool]
-
-
-class Pin(NamedTuple):
-    """What a name meant when it was checked: a program that asks again could get another answer."""
-
-    target: NetTarget
-    addresses: tuple[str, ...]
 
 
 class HostUnknownError(DetailedError, NetworkError):

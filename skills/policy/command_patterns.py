@@ -73,13 +73,6 @@ def word_matches(pattern: str, word: str) -> bool:
     return fnmatchcase(word, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
-def is_option(word: str, option: str) -> bool:
-    """Return whether a word gives an option: a long one also by its beginning, a short one among others."""
-    if word.startswith("--"):
-        return len(word) > 2 and option.startswith(word.partition("=")[0])
-    return option[1] != "-" and word[:1] == "-" and option[1] in word[1:]
-
-
 def all_match(patterns: Sequence[str], words: Sequence[str]) -> bool:
     """Return whether words are what patterns say, one by one; `ANY` takes as many words as it needs."""
     at = retry_at = 0

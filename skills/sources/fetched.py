@@ -19,7 +19,7 @@ from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import MAX_DEPTH, OWN_FOLDERS, SKILL_FILE, SKIPPED_FOLDERS
-from skills_agent.skills.text import one_line
+from skills_agent.skills.text import cause_of, one_line
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Clients that only know whole files hold one in memory: no larger one is asked for."""
@@ -237,12 +237,6 @@ def is_skill_file(relative: str) -> bool:
 def missing(name: str) -> FileNotFoundError:
     """Return the error for a file that is not there."""
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-
-
-def cause_of(error: BaseException) -> str:
-    """Return what a foreign client raised, as one short line."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return one_line(text, 400).rstrip(".") or type(error).__name__
 
 
 def _skill_files(files: Mapping[str, ListedFile]) -> list[str]:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from skills_agent.packages.address import Address, parse_address
+from skills_agent.packages.download import Pin
 from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.git import Git
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.network.hosts import NetTarget
 from tests.git_server import SKILL, GitSite, Repository, serving_git
 from tests.raw_servers import certify
