@@ -70,8 +70,6 @@ def visible(text: str, kind: Kind = "exact") -> str:
     Exact, no two texts look alike because of what cannot be seen: each mark stands for one character, and a
     text that has a mark in it is marked itself. Otherwise a text that was made visible stays as it is.
     """
-    if text.isascii() and text.isprintable() and "<U+" not in text:
-        return text
     if kind == "exact":
         return _NOT_PLAIN.sub(_shown, text)
     pattern = rf"(?P<whole>{_PASSES[kind]})|[^\n\t\x20-\x7e]"

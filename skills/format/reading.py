@@ -83,8 +83,7 @@ def read_metadata(head: bytes, place: SkillPath, *, block_angle_brackets: bool =
     diagnostics = tuple([diagnostic(finding, place.path) for finding in findings])
     if any(each.severity == "error" for each in diagnostics):
         return ReadMetadata(None, diagnostics)
-    # Thousands of folders are named like their skill: one text for both.
-    fields["name"] = place.folder if name == place.folder else name or name_from_folder(place.folder)
+    fields["name"] = name or name_from_folder(place.folder)
     if place.source.startswith(MCP_LABEL):  # a server permits nothing, whoever vouches for its skill
         fields["allowed_tools"] = None
     metadata = SkillMetadata(

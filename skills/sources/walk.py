@@ -99,8 +99,7 @@ class Walk:
                 listing = replace(listing, changed=0, inner=())
             self.folders.append(listing)
             entries += listing.entries
-            if listing.inner:
-                waiting.extend([(inner, depth + 1) for inner in listing.inner])
+            waiting.extend([(inner, depth + 1) for inner in listing.inner])
         return scan_of(self.folders, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
 
     def _folder(self, path: str, limit: int) -> FolderState:
