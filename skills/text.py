@@ -89,6 +89,11 @@ def is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
+def texts_among(names: Iterable[str]) -> list[str]:
+    """Return the names that `is_text`."""
+    return [name for name in names if is_text(name)]
+
+
 def readable(name: str) -> str:
     r"""Return a name that the operating system gave as text: a byte that is not UTF-8 becomes `\xff`."""
     return name if is_text(name) else os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -41,14 +41,15 @@ def _requirement(text: str) -> Requirement:
 
 def _stands(wanted: Requirement, offered: Versions, here: Versions, asked: Collection[str]) -> str:
     name, specifier = wanted
+    text = f"{name}{specifier}"
     if name in offered:
         version = offered[name] or "it without a version"
         if not meets(offered[name], specifier):
-            return f"{wanted.text}: this place offers {version}, which will not do"
+            return f"{text}: this place offers {version}, which will not do"
         added = (
             "it is installed with this one" if name in asked else f"this place offers {version}, it is added"
         )
-        return f"{wanted.text}: {added}"
+        return f"{text}: {added}"
     if name not in here:
-        return f"{wanted.text}: nothing here offers it"
-    return f"{wanted.text}: what is installed {version_text(here[name])}"
+        return f"{text}: nothing here offers it"
+    return f"{text}: what is installed {version_text(here[name])}"

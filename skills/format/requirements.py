@@ -18,11 +18,6 @@ class Requirement(NamedTuple):
     specifier: str = ""
     """As PEP 440 writes it, without blanks: `>=1.2,<2`; empty: any version will do."""
 
-    @property
-    def text(self) -> str:
-        """Name it with its versions: `chart-kit>=1.2`."""
-        return f"{self.name}{self.specifier}"
-
 
 def requirement_of(text: str) -> Requirement:
     """Return what one entry of `SkillMetadata.requires` means; a name may have blanks in it."""

@@ -24,7 +24,7 @@ from skills_agent.skills.sources.walk import (
     is_unchanged,
     scan_of,
 )
-from skills_agent.skills.text import is_text, readable
+from skills_agent.skills.text import readable, texts_among
 from skills_agent.skills.trees import walk
 
 STANDARD_FOLDERS: Final = (".claude/skills", ".agents/skills", ".agent/skills")
@@ -213,7 +213,7 @@ def list_files(folder: Path, skill_file: str) -> list[tuple[str, int]]:
             continue
         looked += len(inner) + len(names)
         is_deep = prefix.count("/") >= MAX_DEPTH
-        texts = {*filter(is_text, [*inner, *names])}
+        texts = {*texts_among([*inner, *names])}
         inner[:] = [] if is_deep else sorted(texts.intersection(inner) - SKIPPED_FOLDERS)
         for name in sorted(texts.intersection(names) - NOISE):
             relative = prefix + name
