@@ -13,6 +13,7 @@ import pytest
 
 from skills_agent.graph.threads.errors import ThreadBusyError
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadKey
+from skills_agent.nodes.cancellation import Cancellation
 from tests.contracts.lock_contract import *  # noqa: F403 - the tests
 from tests.contracts.lock_contract import KEY, Kind
 
@@ -135,9 +136,9 @@ def test_a_file_that_its_holder_removed_in_between_is_not_locked(
 
 
 def test_calls_of_one_task_share_a_lock_and_the_last_gives_it_back(tmp_path: Path) -> None:
-    table, other = LockTable(FileLocks(tmp_path / "locks")), LockTable(FileLocks(tmp_path / "locks"))
+    table, other = LockTable(FileLocks(tmp_path / "locks")), FileLocks(tmp_path / "locks")
     inner = ThreadKey("t", "node:1")
-    first, second = table.take(inner), table.take(inner)
+    first, second = table.take(inner, Cancellation()), table.take(inner, Cancellation())
     first()
     with pytest.raises(ThreadBusyError):
         other.take(inner)
