@@ -170,9 +170,10 @@ def _taken(message: AnyMessage, own_name: str) -> AnyMessage | None:
     content: Any = _without_note(message.content) if is_answer else message.content
     if isinstance(content, list) and all(_is_plain(each) for each in content):
         content = "\n".join(each if isinstance(each, str) else each["text"] for each in content)
-    if not content or content.isspace() if isinstance(content, str) else _has_blank(content):
-        blocks = [] if isinstance(content, str) else [each for each in content if not _is_blank(each)]
-        content = blocks or ("" if message.type in {"ai", "tool"} else NO_TEXT)
+    blocks = [content] if isinstance(content, str) else content
+    kept = [each for each in blocks if not _is_blank(each)]
+    if not kept or len(kept) < len(blocks):
+        content = kept or ("" if message.type in {"ai", "tool"} else NO_TEXT)
     if is_answer and not content:
         return None
     if content is not message.content:
@@ -187,10 +188,6 @@ def _without_note(content: Any) -> Any:
     if content and isinstance(content[-1], dict) and content[-1].get("type") == "text":
         return [*content[:-1], {**content[-1], "text": _without_note(str(content[-1].get("text") or ""))}]
     return content
-
-
-def _has_blank(blocks: Sequence[str | Mapping[str, Any]]) -> bool:
-    return not blocks or any(map(_is_blank, blocks))
 
 
 def _is_blank(block: str | Mapping[str, Any]) -> bool:

@@ -48,8 +48,6 @@ def with_own_ids(
     """
     if reply.id and reply.id in {each.id for each in transcript}:
         reply = reply.model_copy(update={"id": None})
-    if not reply.tool_calls and not reply.invalid_tool_calls:
-        return reply
     known = known_ids(transcript)
     return with_new_ids(reply, lambda call_id: call_id in known or is_taken(call_id))
 
