@@ -100,8 +100,13 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
     `start` is where it starts, and `root` the folder whose repositories count. Raises ScriptError where
     another program is in the line, or where git would run one.
     """
-    if not may_write(command):  # as in most lines, which need not be taken apart
-        return None
+    try:
+        return _git_write(command, start, root) if may_write(command) else None
+    except OSError as error:  # such as a name that is too long, or a file that nobody may read
+        raise ScriptError(f"Not run: git cannot work there ({error.strerror}).") from error
+
+
+def _git_write(command: str, start: Path, root: Path) -> GitCommand | None:
     line, top, words = take_apart(command), os.path.realpath(root), tuple(command.split(maxsplit=2)[:2])
     if line and len(line) == 2 and [each.raw for each in in_list(command)] == [";", "&&"]:
         folder = cd_target(line[0])
@@ -182,10 +187,7 @@ def _repository(git: GitCommand, start: Path, top: str) -> Repository | None:
     real = Path(os.path.realpath(folder))
     above = (each for each in (real, *real.parents) if each.is_relative_to(top))
     found = (each for each in above if git.name == "init" or os.path.lexists(each / GIT))
-    try:
-        return next((repository_at(each, Path(top)) for each in found), None)
-    except OSError as error:  # such as a name that is too long
-        raise ScriptError(f"Not run: git {git.name} cannot work there ({error.strerror}).") from error
+    return next((repository_at(each, Path(top)) for each in found), None)
 
 
 def is_plain(command: SimpleCommand) -> bool:

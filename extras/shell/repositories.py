@@ -94,7 +94,7 @@ def programs_of(repository: Path, top: Path) -> Iterator[str]:
     for above, folders, files in os.walk(repository):
         folder = Path(above)
         for path in map(folder.joinpath, (*folders, *files)):
-            is_out = path.is_symlink() and not path.resolve().is_relative_to(repository)
+            is_out = path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(repository)
             if is_out and repository / "hooks" not in {path, folder}:  # which git neither runs nor writes
                 yield f"the link {path.relative_to(top)}, which leads out"
         for path in (folder / name for name in files if name in _READ):

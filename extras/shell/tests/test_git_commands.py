@@ -189,6 +189,7 @@ def test_what_a_rebase_would_go_on_with_and_links_out_are_refused(repository: Pa
         (repository / ".git" / name).symlink_to("/x")
         assert f"the link .git/{name}, which leads out" in why(repository, "git add x")
         (repository / ".git" / name).unlink()
+    (repository / ".git/loop").symlink_to("loop")
     os.mkfifo(repository / ".git/config")
     assert ".git/config, which is no file" in why(repository, "git add x")
 
