@@ -21,11 +21,9 @@ from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.excerpts import result
 from skills_agent.evals.cases.result import CheckResult
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
-from skills_agent.evals.recording import Recordings
+from skills_agent.evals.recording import Recordings, resolved
 from skills_agent.graph.models.offline.model import OfflineChatModel
-from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.model_errors import ModelCallError, calling
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.text import cut, one_line
@@ -73,7 +71,7 @@ def make_grade(settings: Settings, name: str, kept: Recordings | None = None) ->
     """Return what grades the rubrics of a run. Raises ModelError for a model that cannot be asked."""
     model: BaseChatModel | None = None
     if kept is None or not kept.is_played:
-        model = resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
+        model = resolved(settings, name)
         if isinstance(model, OfflineChatModel):
             raise ModelCallError(
                 "The model offline answers by fixed rules and cannot grade: choose another --grader."

@@ -96,12 +96,8 @@ class Recordings:
         if model.partition(":")[0] in IN_PROCESS:
             return None
         file = recording_of(case, model)
-        inner = None if self.is_played else self._resolve(model)
+        inner = None if self.is_played else resolved(self._settings, model)
         return RecordedChatModel.of(model, inner, lambda *call: self._reply(file, repeat, inner, *call))
-
-    def _resolve(self, model: str) -> BaseChatModel:
-        environment, parameters = process_environment(), self._settings.model_parameters
-        return resolve_model(model, environment=environment, parameters=parameters)
 
     def _reply(
         self,
@@ -149,6 +145,11 @@ class Recordings:
                     stream.write(msgspec.json.encode(exchange) + b"\n")
             except OSError as error:
                 raise EvalError(f"{visible_line(str(file))} cannot be written ({error.strerror}).") from error
+
+
+def resolved(settings: Settings, name: str) -> BaseChatModel:
+    """Return the model of a name, with the operator's parameters. Raises ModelError."""
+    return resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
 
 
 def recording_of(case: EvalCase, model: str) -> Path:

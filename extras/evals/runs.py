@@ -57,7 +57,7 @@ def run_all(
     `stop` ends all that runs: what is done is kept, and what was stopped in the middle begins anew when the
     run goes on. No case begins when so many `tokens` are spent.
     """
-    waiting = iter(_waiting(folder.head, done))
+    waiting = iter(missing(folder.head, done))
     spent = Spent()
     running: set[Future[EvalResult | None]] = set()
     partial = ""
@@ -91,11 +91,7 @@ def _run_one(task: RunTask, setup: Setup, stop: RunControl) -> EvalResult | None
     return None
 
 
-def missing(head: RunHead, results: Iterable[EvalResult]) -> int:
-    """Return how many runs have no result."""
-    return len(_waiting(head, results))
-
-
-def _waiting(head: RunHead, results: Iterable[EvalResult]) -> list[RunTask]:
+def missing(head: RunHead, results: Iterable[EvalResult]) -> list[RunTask]:
+    """Return the runs that have no result."""
     known = {result.key for result in results}
     return [task for task in tasks_of(head) if task.key not in known]

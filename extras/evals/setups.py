@@ -7,12 +7,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from skills_agent.evals.cases.result import RunHead
 from skills_agent.evals.grading import make_grade
-from skills_agent.evals.recording import Recordings
+from skills_agent.evals.recording import Recordings, resolved
 from skills_agent.evals.running import SCRIPTED, Setup
 from skills_agent.evals.skill_folders import catalog_folders, places_of, sources_of
-from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.policy.risk import Risk
 
 
@@ -36,7 +34,7 @@ def make_setup(
         kept = Recordings(settings, folders, is_played=head.recording == "replay", anew=anew)
     for name in head.models if head.recording != "replay" else ():
         if name != SCRIPTED:
-            resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
+            resolved(settings, name)
     return Setup(
         settings=settings,
         saver=saver,

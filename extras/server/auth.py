@@ -175,15 +175,11 @@ def _check_run(request: Mapping[str, Any], thread: object) -> None:
             raise _refusal(f"`command.{name}` is for operators of this server.")
     if request.get("webhook") is not None:
         raise _refusal("A webhook makes the server call an address: it is for runs of operators.")
-    configurable = _configurable(request)
+    configurable = (request.get("config") or {}).get("configurable") or {}
     if any(str(name).startswith(RESERVED) for name in configurable):
         raise _refusal(f"Names that begin with `{RESERVED}` in `configurable` are LangGraph's own.")
     if str(configurable.get("thread_id") or thread) != str(thread):
         raise _refusal("`configurable.thread_id` names another thread than the request.")
-
-
-def _configurable(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (request.get("config") or {}).get("configurable") or {}
 
 
 def _refusal(text: str, status: int = 403) -> Exception:

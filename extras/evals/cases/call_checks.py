@@ -7,7 +7,6 @@ within one. What the model asked for counts as made, whether or not it was let r
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from skills_agent.evals.cases.case import ExpectedCall, ExpectedCalls
 from skills_agent.evals.cases.excerpts import listed, result
 from skills_agent.evals.cases.result import CheckResult
 from skills_agent.evals.cases.trajectory import MadeCall
+from skills_agent.skills.policy.command_patterns import word_matches
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible_line
@@ -50,7 +50,7 @@ def check_calls(expected: ExpectedCalls, made: Sequence[MadeCall]) -> Iterator[C
 
 def fits(expected: ExpectedCall, made: MadeCall) -> bool:
     """Return whether a call is one that is expected."""
-    if not _name_fits(expected.tool, made.tool):
+    if not word_matches(expected.tool, made.tool):
         return False
     return expected.args is None or _args_fit(expected.args, made.args, is_exact=expected.match == "exact")
 
@@ -81,7 +81,7 @@ def _replies(made: Sequence[MadeCall]) -> list[list[MadeCall]]:
 def _list_fault(expected: ExpectedCalls, made: Sequence[MadeCall]) -> str:
     wanted = expected.calls or ()
     if not any(
-        _name_fits(each.tool, tool) for each in wanted if each.tool.strip("*") for tool in SKILL_TOOLS
+        word_matches(each.tool, tool) for each in wanted if each.tool.strip("*") for tool in SKILL_TOOLS
     ):
         made = [call for call in made if call.tool not in SKILL_TOOLS]
     if expected.mode == "strict":
@@ -134,10 +134,6 @@ def _chain_fault(chain: Sequence[ExpectedCall], replies: Sequence[Sequence[MadeC
             return f"There is no call of {_text(each)}{after}. Made: {made}."
         begin = found + 1
     return ""
-
-
-def _name_fits(pattern: str, name: str) -> bool:
-    return fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
 def _args_fit(expected: Any, passed: Any, *, is_exact: bool) -> bool:

@@ -56,7 +56,9 @@ def adjusted(deltas: Iterable[Delta]) -> tuple[Delta, ...]:
     found = list(deltas)
     ps: dict[int, float] = {}
     for is_share in (True, False):
-        family = [at for at, each in enumerate(found) if each.p is not None and _is_share(each) is is_share]
+        family = [
+            at for at, each in enumerate(found) if each.p is not None and (each.metric in SHARES) is is_share
+        ]
         ps |= zip(family, holm([found[at].p or 0.0 for at in family]), strict=True)
     return tuple(
         msgspec.structs.replace(delta, p=ps.get(at), verdict=_verdict(delta, ps.get(at)))
@@ -104,10 +106,6 @@ def _only(run: ScoredRun, names: frozenset[str]) -> dict[tuple[str, Arm], dict[s
     }
 
 
-def _is_share(delta: Delta) -> bool:
-    return delta.metric in SHARES
-
-
 def _delta(model: str, name: str, metric: str, found: Sequence[float]) -> Delta:
     of_shares = metric in SHARES
     interval = bootstrap(found, is_share=of_shares)
@@ -117,10 +115,7 @@ def _delta(model: str, name: str, metric: str, found: Sequence[float]) -> Delta:
         model=model,
         name=name,
         metric=metric,
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        n=interval.n,
+        **msgspec.structs.asdict(interval),
         wins=wins,
         losses=losses,
         ties=interval.n - wins - losses,
@@ -133,7 +128,7 @@ def _verdict(delta: Delta, p: float | None) -> Verdict:
         return "too few cases"
     if delta.low <= 0 <= delta.high or p is None or p > MAX_P:
         return "no difference shown"
-    return "better" if (delta.value > 0) == _is_share(delta) else "worse"
+    return "better" if (delta.value > 0) == (delta.metric in SHARES) else "worse"
 
 
 def _substance(case: EvalCase) -> bytes:

@@ -141,7 +141,7 @@ def _run_before(workspace: Path, run: str, now: str) -> RunFolder:
 def _run(folder: RunFolder, setup: Setup, stop: RunControl, budget: int | None, *, quiet: bool) -> str:
     """Run what has no result yet, and say on stderr what came of each; return why it ended early."""
     done = folder.results()
-    total, numbers = len(done) + missing(folder.head, done), count(len(done) + 1)
+    total, numbers = len(done) + len(missing(folder.head, done)), count(len(done) + 1)
 
     def tell(result: EvalResult) -> None:
         if quiet:
