@@ -16,18 +16,20 @@ from typing_extensions import override
 from skills_agent.graph.langgraph_inside import asked_again, is_coroutine, skip_answers
 from skills_agent.graph.serialisation import stored_size
 from skills_agent.graph.threads.thread import Thread
+from skills_agent.nodes.approve import approve
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Invocation, tool_messages
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Rest
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.parts.shared import PartServices, Unrecorded, own_state
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, RunningCall
 from skills_agent.state.context import Context
 from skills_agent.state.records import VerdictRecord
-from skills_agent.state.schema import CallRequest
+from skills_agent.state.schema import AgentState, AgentUpdate, CallRequest
 
 _ELSEWHERE: Final = ToolNode([])
 """Stands for what runs the tools: the handler of a middleware does."""
@@ -118,6 +120,14 @@ def attempt_at(
 def allowed(tool: str, args: dict[str, Any], digest: str) -> VerdictRecord:
     """Return the verdict on a call that no part judges."""
     return VerdictRecord(tool=tool, args=args, decision="allow", reason="", by="policy", digest=digest)
+
+
+def approved(state: AgentState, runtime: Runtime[Any], policy: Policy) -> AgentUpdate:
+    """Ask a person about calls; an answer that does not fit is asked for again, under the same question."""
+    try:
+        return approve(state, runtime, policy=policy)
+    except AnswerRefusedError as error:
+        raise asked_again(error.question, error.answer_schema) from error
 
 
 def handed_on(request: ToolCallRequest) -> Steps[Any]:

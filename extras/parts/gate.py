@@ -10,17 +10,15 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import override
 
-from skills_agent.graph.langgraph_inside import asked_again
-from skills_agent.nodes.approve import approve
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.links.attempt import Link
 from skills_agent.nodes.links.judged import judged
 from skills_agent.nodes.links.on_record import on_record
 from skills_agent.nodes.two_paths import Steps
-from skills_agent.parts.calls import attempt_at, steps_of, thread_here
+from skills_agent.parts.calls import approved, attempt_at, steps_of, thread_here
 from skills_agent.parts.shared import Part, PartState, Request, Response, applied, joined, name_of, own_state
-from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver, UnanswerableError
+from skills_agent.skills.policy.verdict import Approver, UnanswerableError
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
 from skills_agent.state.transcript import LOAD_SKILL
@@ -70,11 +68,7 @@ class Gate(Part):
             return dict(update)
         if thread_here(services) is None:
             raise UnanswerableError(", ".join(dict.fromkeys(asked)))
-        try:
-            said = approve(applied(now, update), runtime, policy=policy)
-        except AnswerRefusedError as error:
-            raise asked_again(error.question, error.answer_schema) from error
-        return dict(joined(update, said))
+        return dict(joined(update, approved(applied(now, update), runtime, policy)))
 
     @override
     async def aafter_model(self, state: PartState, runtime: Runtime[Any]) -> dict[str, Any] | None:

@@ -15,16 +15,14 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import override
 
-from skills_agent.graph.langgraph_inside import asked_again
 from skills_agent.nodes import prompt
-from skills_agent.nodes.approve import approve
 from skills_agent.nodes.conversation import joined_content
 from skills_agent.nodes.decide import useless_tools
 from skills_agent.nodes.discover import discover
 from skills_agent.nodes.load import load
 from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.select import select
-from skills_agent.parts.calls import OneCall, invocation_here
+from skills_agent.parts.calls import OneCall, approved, invocation_here
 from skills_agent.parts.shared import (
     Part,
     PartServices,
@@ -37,7 +35,6 @@ from skills_agent.parts.shared import (
     own_state,
 )
 from skills_agent.parts.trace import trace_loads
-from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.state.context import Context
@@ -104,10 +101,7 @@ class Skills(Part):
         )
         now = applied(state, update)
         if any(each["decision"] == "ask" for each in (update.get("verdicts") or {}).values()):
-            try:
-                said = approve(now, runtime, policy=policy)
-            except AnswerRefusedError as error:
-                raise asked_again(error.question, error.answer_schema) from error
+            said = approved(now, runtime, policy)
             update, now = joined(update, said), applied(now, said)
         denied = {name for name, each in (now.get("verdicts") or {}).items() if each["decision"] == "deny"}
         for admission in update.get("admissions") or ():
