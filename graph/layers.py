@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 from skills_agent.graph.setting_values import SettingsError, checked, flat
 from skills_agent.skills.confined import read_beneath, read_own_file, write_own_file
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
-from skills_agent.skills.policy.risk import RISKS
 from skills_agent.skills.policy.trust import MAX_CONFIG
+from skills_agent.skills.risk import RISKS
 from skills_agent.skills.text import cut, readable
 from skills_agent.skills.visible import visible_line
 

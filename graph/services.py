@@ -51,10 +51,10 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
-from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.posix import MISSING
+from skills_agent.skills.risk import RISKS, Risk
 from skills_agent.skills.scripts.environment import make_undumpable
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder

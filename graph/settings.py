@@ -42,8 +42,8 @@ from skills_agent.graph.user_folders import cache_folder, process_environment, t
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
-from skills_agent.skills.policy.risk import Approval
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
+from skills_agent.skills.risk import Approval
 from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources

@@ -16,9 +16,9 @@ from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.permission import Permission
 from skills_agent.skills.policy.protected import ProtectedPath, protected_in, protected_path
 from skills_agent.skills.policy.reasons import Facts
-from skills_agent.skills.policy.risk import RISK_TEXTS
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.verdict import Opinion, Verdict, consult
+from skills_agent.skills.risk import RISK_TEXTS
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.runner import CONFINED
 from skills_agent.skills.skill import SkillRef

@@ -21,10 +21,10 @@ from skills_agent.skills.machine import Machine, Missing
 from skills_agent.skills.policy.approval_text import FileChange
 from skills_agent.skills.policy.patterns import Call, Entry, EntryNotUnderstoodError, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
-from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approver, Verdict
+from skills_agent.skills.risk import Approval, Risk
 from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.scripts.runner import HeldRun, ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef

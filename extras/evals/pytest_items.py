@@ -18,7 +18,7 @@ from skills_agent.graph.services import usual_model
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.policy.risk import RISKS
+from skills_agent.skills.risk import RISKS
 from skills_agent.skills.visible import visible
 
 _ANSWER: Final = 500

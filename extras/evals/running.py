@@ -42,8 +42,8 @@ from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.policy.patterns import Call
-from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.verdict import Approver, Opinion
+from skills_agent.skills.risk import Risk
 from skills_agent.skills.scripts.runner import CONFINED, ScriptRequest
 from skills_agent.skills.sources import Source
 from skills_agent.skills.text import cut, one_line

@@ -11,7 +11,7 @@ from skills_agent.evals.recording import Recordings, resolved
 from skills_agent.evals.running import SCRIPTED, Setup
 from skills_agent.evals.skill_folders import catalog_folders, places_of, sources_of
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.risk import Risk
 
 
 def make_setup(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.risk import Risk
 from skills_agent.skills.text import clean_lines, clean_text, cut
 from skills_agent.skills.visible import visible_line
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from skills_agent.skills.policy.risk import RISKS, Risk
+from skills_agent.skills.risk import RISKS, Risk
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

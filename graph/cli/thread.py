@@ -51,8 +51,8 @@ from skills_agent.nodes.interrupts import REFUSED
 from skills_agent.nodes.model_errors import ModelCallError, ModelError
 from skills_agent.skills.errors import DetailedError, SkillsAgentError, UnknownSkillError, did_you_mean
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
+from skills_agent.skills.risk import Risk
 from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context

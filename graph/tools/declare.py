@@ -19,8 +19,8 @@ from skills_agent.graph.settings import SettingsError
 from skills_agent.nodes.model_call import LEAN
 from skills_agent.nodes.policy import argument_faults
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
+from skills_agent.skills.risk import RISKS, Risk
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -27,8 +27,8 @@ from skills_agent.skills.policy.command_patterns import (
     touches_words,
     word_matches,
 )
-from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
+from skills_agent.skills.risk import RISKS, Risk
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import one_line
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.risk import Risk
 
 Look = Callable[[Mapping[str, Any], str], str | None]
 """Says, by the arguments and the idempotency key of a call, what came of it; None where it did nothing."""

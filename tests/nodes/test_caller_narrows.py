@@ -14,7 +14,7 @@ from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import AskedCalls
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.policy.permission import Mode
-from skills_agent.skills.policy.risk import RISKS
+from skills_agent.skills.risk import RISKS
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context, ContextError
 from skills_agent.state.records import GrantRecord, LoadedSkill

@@ -27,7 +27,7 @@ from skills_agent.graph.hooks import needed
 from skills_agent.graph.services import usual_model
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.risk import Risk
 
 _FIRST_CASE: Final = """\
 
