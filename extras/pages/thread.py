@@ -65,13 +65,17 @@ def _conversation(
     pictures: Mapping[str, Element],
     graph: CompiledAgent,
 ) -> Iterator[Element]:
-    """Yield each message, and the pictures of a turn where the next one begins.
+    """Yield each message, and the pictures of a turn where the next one begins, and whether it was stopped.
 
     What a fork has from before it has none.
     """
     picture: Element | None = None
-    diffs = _diffs(record, graph)
+    diffs, has_answer = _diffs(record, graph), True
+    stopped = element("p", "Stopped before there was an answer.", class_="why")
     for message in record.messages:
+        if message.role == "user" and not has_answer:
+            yield stopped
+        has_answer = message.role == "agent" and bool(message.text.strip())
         begun = pictures.get(message.id, picture)
         if picture is not None and begun is not picture:
             yield picture
@@ -83,6 +87,8 @@ def _conversation(
             *(call_card(call, events.get(call.id, ()), diffs[call.id]) for call in message.calls),
             class_=f"said {message.role}",
         )
+    if record.summary.status == "unfinished":
+        yield stopped
     if picture is not None:
         yield picture
 

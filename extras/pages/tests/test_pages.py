@@ -75,6 +75,12 @@ def test_a_thread_that_was_steered_has_a_path_for_each_turn(cli: CommandLine) ->
     assert made.count('<details class="path" open="open">') == 2
 
 
+def test_a_turn_that_ended_without_an_answer_says_so(cli: CommandLine) -> None:
+    cli.run("ask", "Snow?", "--thread", "t", "--model", cli.script())
+    assert "Snow? Stopped before there was an answer. The path" in text_of(page(cli, "t"))
+    assert text_of(page(cli, "t", "Rain?", "None.")).count("Stopped") == 1
+
+
 def test_hostile_texts_stay_texts(cli: CommandLine) -> None:
     plan = call("update_plan", goal=HOSTILE, steps=[{"id": "1", "title": HOSTILE, "status": "pending"}])
     write = call("write_file", path=HOSTILE, content=HOSTILE)
