@@ -127,7 +127,7 @@ def rest(state: AgentState, runtime: Runtime[Context]) -> AgentUpdate:
     copy.edit(build, '    ("discover", "tired", "rest"),\n', '    ("rest", "rested", "decide"),\n')
     copy.edit(build, "    after_load,\n", "    after_rest,\n")
     copy.edit(build, '    "discover": after_discover,\n', '    "rest": after_rest,\n')
-    copy.edit(build, "    return {\n", "        rest: lambda: rest,\n")
+    copy.edit(build, "    return {\n", "        rest: rest,\n")
     routes = "graph/routes.py"
     summary = (
         '    """Summarize older turns first where the history takes too much of the model\'s window."""\n'
