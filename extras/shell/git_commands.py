@@ -8,12 +8,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import dropwhile, pairwise
+from itertools import chain, dropwhile, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.shell.commands import SimpleCommand, cd_target, is_option
-from skills_agent.shell.repositories import Repository, looked_into, programs_of, repository_at
+from skills_agent.shell.repositories import Repository, filters_of, looked_into, programs_of, repository_at
 from skills_agent.shell.shell import in_list, take_apart
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
@@ -126,7 +126,8 @@ def _git_write(command: str, start: Path, root: Path) -> GitCommand | None:
         (repository, *_) = filter(None, repositories)
         inner = [*looked_into(repository, Path(top))]
         programs = (fault for one in (repository, *inner) for fault in programs_of(one.common, Path(top)))
-        for fault in (*_odd(git), *_moved(git, start / each.folders[0], inner), *programs):
+        moved, filters = _moved(git, start / each.folders[0], inner), filters_of(repository, Path(top))
+        for fault in chain(_odd(git), moved, programs, filters):  # in turn: git is asked where nothing is odd
             raise ScriptError(
                 f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
                 f"here is {fault}. Leave that out, or ask the user to run the command."

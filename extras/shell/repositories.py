@@ -25,6 +25,8 @@ _RUNS_PROGRAMS: Final = re.compile(
 )
 """Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
 stands before them may be any name, as in `filter.x.clean`."""
+_FILTER: Final = re.compile(r"(?m)^[^#\n]*\sfilter=(\S+)")
+"""In a file of attributes: see gitattributes(5)."""
 _RUNS_IN_TODO: Final = re.compile(r"(?m)^\s*(exec|x)\s")
 _READ: Final = {"config": _RUNS_PROGRAMS, "config.worktree": _RUNS_PROGRAMS, "git-rebase-todo": _RUNS_IN_TODO}
 _GITLINK: Final = b"\0\0\xe0\0"
@@ -106,14 +108,39 @@ def programs_of(repository: Path, top: Path) -> Iterator[str]:
             folders.clear()
 
 
+def filters_of(repository: Repository, top: Path) -> Iterator[str]:
+    """Yield the filters that files go through for the person, as those of Git LFS.
+
+    They are programs, which do not run here: git would keep other bytes than the person's does.
+    """
+    keys = _asked(repository.git_dir, top, r"^filter\..*\.(clean|smudge|process)$")
+    known = {key.partition(".")[2].rpartition(".")[0] for key in keys}
+    named = [repository.common / "info" / "attributes"]
+    for above, folders, files in os.walk(repository.work_tree if known else ""):
+        named += [Path(above, name) for name in files if name == ".gitattributes"]
+        folders[:] = [each for each in folders if each != GIT]
+    for file in named:
+        found = known.intersection(_FILTER.findall(_text(file)))
+        yield from (f"filter={name} in {file.relative_to(top)}, which does not run here" for name in found)
+
+
 def committer(repository: Path, workspace: Path) -> dict[str, str]:
     """Return who commits in a repository, as variables of git: in a run it reads no file of the person."""
+    found = _asked(repository, workspace, r"^user\.(name|email)$")
+    return {
+        f"GIT_{who}_{key.removeprefix('user.').upper()}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for key, value in found.items()
+    }
+
+
+def _asked(repository: Path, workspace: Path, keys: str) -> dict[str, str]:
+    """Return what git's configuration says for the person, under keys in lower case."""
     git = find_program("git", workspace=workspace).path
-    asked = [str(git), f"--git-dir={repository}", "config", "--get-regexp", r"^user\.(name|email)$"]
+    asked = [str(git), f"--git-dir={repository}", "config", "--get-regexp", keys]
     said = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
     lines = (line.partition(" ") for line in said.stdout.decode(errors="replace").splitlines())
-    found = {key.removeprefix("user.").upper(): value for key, _, value in lines}
-    return {f"GIT_{who}_{what}": found[what] for who in ("AUTHOR", "COMMITTER") for what in found}
+    return {key: value for key, _, value in lines}
 
 
 def _text(file: Path) -> str:

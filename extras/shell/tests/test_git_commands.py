@@ -154,6 +154,19 @@ def test_git_does_not_look_into_a_repository_of_the_work_tree_that_names_program
         (repository / index).unlink()
 
 
+def test_files_that_go_through_the_persons_filters_are_not_written_without_them(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git LFS would get whole files, and the person's git would not know what they are."""
+    (repository / "sub/.gitattributes").write_text("# filter=other\n*.bin filter=lfs diff=lfs -text\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(repository / "config"))
+    assert opened(repository, "git add a.bin") == {".git"}
+    (repository / "config").write_text('[filter "lfs"]\n\tprocess = git-lfs filter-process\n')
+    assert "filter=lfs in sub/.gitattributes" in why(repository, "git add a.bin")
+    (repository / "sub/.gitattributes").write_text("*.bin filter=lfsx\n")
+    assert opened(repository, "git add a.bin") == {".git"}
+
+
 def test_an_ordinary_configuration_names_none(repository: Path) -> None:
     (repository / ".git/config").write_text(
         "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\thooksPath = .husky/_\n\tpager = less\n"
