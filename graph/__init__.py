@@ -1,4 +1,4 @@
-"""The agent, put together: a program imports `graph`, `build_graph`, `Settings`, `Context`, `Threads`.
+"""The graph and its services: a program imports `graph`, `build_graph`, `Settings`, `Context`, `Threads`.
 
 `graph` is compiled, `build_graph` returns one to compile yourself, `Threads` lists, reads, forks and deletes
 threads, `call_attempt` gives a tool its idempotency key. The errors that the documentation names are here;

@@ -1,4 +1,4 @@
-"""Skills that are installed: locked, verified, signed, proposed and rolled back."""
+"""Skills installed by lock and manifest: fetched, verified, signed, proposed and rolled back."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Skills, gate, once and workspace, each alone, for an agent that somebody has."""
+"""Parts for somebody's agent: skills, gate, once, workspace and trace, each alone."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final

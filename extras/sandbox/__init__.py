@@ -1,4 +1,4 @@
-"""Scripts in bubblewrap: the files, the network and the memory that they may have; and what they did."""
+"""Confined scripts and what they changed: their files, network and memory, and the look at it afterwards."""
 
 from typing import Final
 

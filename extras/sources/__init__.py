@@ -1,4 +1,4 @@
-"""Skills from elsewhere: from a store, a remote place, a backend."""
+"""Skills of stores and remote places, as fsspec and backends of deepagents reach them."""
 
 from typing import Final
 

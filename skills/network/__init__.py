@@ -1,1 +1,1 @@
-"""What leaves this machine for a skill: which hosts, to which addresses, and pages as text."""
+"""Fetching by HTTP: which hosts, at which addresses, through which proxy."""

@@ -1,4 +1,4 @@
-"""Sources of skills: one small protocol, and where skills are kept."""
+"""Folders as sources of skills, and the small protocol of all sources."""
 
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources
 from skills_agent.skills.sources.memory import MemorySource
