@@ -1,4 +1,4 @@
-"""What the supervisor and the sandbox add to the start of a program.
+"""What the supervisor and the sandbox add to a program: to its start, to 200 changes, over 20,000 files.
 
 `python benchmarks/script_start.py [ROUNDS]`
 
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,12 @@ from skills_agent.sandbox.landlock import LandlockRunner
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 PROGRAM = (sys.executable, "-I", "-S", "-c", "pass")
+CHANGES = (
+    *PROGRAM[:-1],
+    "import posix\nfor n in range(200):\n    with open(f'{n}.txt', 'wb') as f: f.write(posix.urandom(99))",
+)
+"""A program that writes 200 files, other ones each time."""
+FILES = 20_000
 
 
 def main(rounds: int) -> None:
@@ -40,15 +47,10 @@ def main(rounds: int) -> None:
                 used[name].append(cpu() - before)
     medians = {name: 1000 * statistics.median(each) for name, each in seconds.items()}
     busy = {name: 1000 * statistics.median(each) for name, each in used.items()}
-    before = plain = medians["plain"]
-    print(f"{rounds} rounds of `python -I -S -c pass`, medians")
+    print(f"{rounds} rounds, medians; `changes` write 200 files, `large` has {FILES:,} in its workspace")
     for name, median in medians.items():
-        ratio = busy[name] / busy["plain"]
-        print(
-            f"{name:12} {median:7.1f} ms   {median / plain:5.2f} x plain   {median - before:+6.1f} ms"
-            f"   CPU {busy[name]:6.1f} ms   {ratio:5.2f} x plain"
-        )
-        before = median
+        over = busy[name] - busy["plain"]
+        print(f"{name:18} {median:7.1f} ms   CPU {busy[name]:7.1f} ms   {over:+7.1f} ms over plain")
 
 
 def cpu() -> float:
@@ -59,12 +61,18 @@ def cpu() -> float:
 
 def ways_in(folder: Path) -> dict[str, Callable[[], object]]:
     """Return the ways to start the program, each adding to the one before."""
-    work, home, scratch = (folder / name for name in ("work", "home", "thread/scratch"))
-    for each in (work, home, scratch):
+    names = ("work", "home", "thread/scratch", "changed", "large")
+    work, home, scratch, changed, large = (folder / name for name in names)
+    for each in (work, home, scratch, changed, large):
         each.mkdir(parents=True)
+    for number in range(FILES):
+        file = large / str(number % 200) / f"{number}.txt"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{number}\n")
     request = ScriptRequest("", None, PROGRAM, None, work, home=home, scratch=scratch)
     ways: dict[str, Callable[[], object]] = {
         "plain": lambda: subprocess.run(PROGRAM, capture_output=True, check=True),
+        "plain changes": lambda: subprocess.run(CHANGES, cwd=changed, capture_output=True, check=True),
         "controlled": lambda: WatchedRunner(environment=os.environ).run(request),
     }
     for kind in (BwrapRunner, LandlockRunner):
@@ -73,6 +81,10 @@ def ways_in(folder: Path) -> dict[str, Callable[[], object]]:
             print(f"no sandbox: {why_not}")
         else:
             ways[kind.level] = partial(sandboxed.run, request)
+            for place, name, command in ((changed, "changes", CHANGES), (large, "large", PROGRAM)):
+                runner = kind(workspace=place, environment=os.environ)
+                asked = replace(request, args=command, workdir=place)
+                ways[f"{kind.level} {name}"] = partial(runner.run, asked)
     return ways
 
 
