@@ -49,19 +49,18 @@ class Progress:
         """Whether a line was printed."""
         self.steps = 0
         """How many have ended."""
-        self.control = RunControl()
-        """Says whether a signal stops what is going on."""
         self._console = Console(highlight=False, quiet=quiet)
         self.is_verbose = False
         """Whether each event has a line."""
         self._is_shown = is_terminal() and not quiet
         self._work = Text()
         self._speech = ""
+        self._control = RunControl()
 
     def __rich__(self) -> Text:
         """Return what stands beside the spinner."""
         lines = shown(self._speech, "prose").splitlines()[-SPEECH_LINES:]
-        work = Text("stopping (once more: leave now)") if self.control.drain_requested else self._work
+        work = Text("stopping (once more: leave now)") if self._control.drain_requested else self._work
         return Text("\n").join([work, *(Text(line, style="dim") for line in lines)])
 
     @property
@@ -70,9 +69,12 @@ class Progress:
         modes: list[StreamMode] = ["custom", "updates", "messages"]
         return [*modes, "tasks"] if self._is_shown else modes
 
-    def spinner(self) -> AbstractContextManager[object]:
-        """Show the spinner while a block runs, where a person can see it, and nothing of an earlier one."""
-        self._speech = ""
+    def spinner(self, control: RunControl) -> AbstractContextManager[object]:
+        """Show the spinner while a block runs, where a person can see it, and nothing of an earlier one.
+
+        `control` says whether a signal stops what is going on.
+        """
+        self._speech, self._control = "", control
         return self._console.status(self) if self._is_shown else nullcontext()
 
     def follow(self, parts: Iterable[Mapping[str, Any]]) -> None:

@@ -170,11 +170,11 @@ class OpenThread:
             return
         if isinstance(graph_input, dict):
             self.progress.verdicts.clear()
-        self.control = self.progress.control = RunControl()
+        self.control = RunControl()
         try:
             with (
                 draining(self.control, self.resume_command),
-                self.progress.spinner(),
+                self.progress.spinner(self.control),
                 # A drained invocation is one that is not finished: its steps are kept.
                 suppress(GraphDrained),
             ):
