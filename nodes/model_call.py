@@ -159,7 +159,7 @@ class ModelRequests:
         # Where answers are JSON, none of them is meant as a call.
         named = {skill.name for skill in skills.complete.skills} if skills else set()
         callables = () if self.form else {*self.tools, LOAD_SKILL, *named}
-        reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, callables)
+        reply = yield from self.reply(state, runtime, chosen, waiting, calls, callables)
         own = without_calls_of(reply.message, self.provider_tools)
         if skills and load_skill:
             own = as_loads(own, lambda name: name == LOAD_SKILL or name in self.tools, skills.is_loadable)
@@ -170,7 +170,7 @@ class ModelRequests:
         self,
         state: AgentState,
         runtime: Runtime[Context],
-        model: str,
+        chosen: ChosenModel,
         waiting: Waiting,
         calls: int = MAX_TRIES,
         callables: Container[str] = (),
@@ -181,7 +181,7 @@ class ModelRequests:
         nothing is asked for once more, with what is missing (`callables`: no_answer.py), and the rest of
         one that the provider paused. Raises what went wrong the last time.
         """
-        was_asked_again, has_failed, part, watch = False, False, None, ReplyWatch()
+        was_asked_again, has_failed, part, watch, model = False, False, None, ReplyWatch(), str(chosen)
         tell = self.observer.awaits(model)
         for attempt in count(1):
             watch = ReplyWatch(watch.usage)
@@ -201,7 +201,7 @@ class ModelRequests:
                 message = with_whole_text(as_arrived(message, part))
                 useless = no_answer(message, callables, () if was_asked_again else waiting.input)
                 if useless is None:
-                    return Reply(message, attempt, watch.usage)
+                    return Reply(message, attempt, watch.usage, chosen.name)
                 if was_asked_again or attempt >= min(calls, MAX_TRIES):
                     raise unanswered(f"{useless.fault}{useless.advice}", model)
                 was_asked_again = True
@@ -214,7 +214,7 @@ class ModelRequests:
                 is_last = has_failed or attempt >= min(calls, MAX_TRIES)
                 is_last = is_last or bool(runtime.control and runtime.control.drain_requested)
                 may_pass = error.is_retryable and not is_last
-                wait = self._failed(state, watch, error, error.wait if may_pass else None)
+                wait = self._failed(state, chosen, watch, error, error.wait if may_pass else None)
                 has_failed = True
             except GeneratorExit:  # nobody waits for it any more
                 watch.is_left = True
@@ -236,14 +236,21 @@ class ModelRequests:
                     raise
                 self._refused[model] = refused | {error.refused}
 
-    def _failed(self, state: AgentState, watch: ReplyWatch, error: Exception, wait: float | None) -> float:
+    def _failed(
+        self,
+        state: AgentState,
+        chosen: ChosenModel,
+        watch: ReplyWatch,
+        error: Exception,
+        wait: float | None,
+    ) -> float:
         """Tell of a failed call, and return the seconds before the next; None: raise what went wrong."""
         self._withdraw_failed(state, watch)
         if wait is not None or watch.message_id:
             self.observer.withdrawn(state, watch.message_id, str(error), wait)
         if wait is None:
             if watch.usage:  # The update of a node that fails is lost: the graph counts it (`count_spent`).
-                vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage))
+                vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage, chosen.name))
             raise error
         return wait
 

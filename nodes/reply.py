@@ -42,6 +42,8 @@ class Reply(NamedTuple):
     calls: int = 1
     usage: UsageMetadata | None = None
     """Tokens of all of them, also of what was not used; None: those of the message."""
+    model: str = ""
+    """Name of who was asked."""
 
 
 @dataclass
@@ -297,6 +299,7 @@ def usage_of(state: AgentState, reply: Reply) -> UsageRecord | None:
     details: Mapping[str, Any] = usage.get("input_token_details") or {}
     return spent(
         state["usage"]["turn"] if state.get("usage") else 0,  # None: a client led past `discover`.
+        reply.model,
         model_calls=reply.calls,
         input_tokens=usage.get("input_tokens", 0),
         output_tokens=usage.get("output_tokens", 0),

@@ -80,7 +80,7 @@ def summarize(state: AgentState, runtime: Runtime[Context], *, requests: ModelRe
     for part in parts:
         try:
             waiting = _request(chosen, part, text, size)
-            reply = yield from requests.reply(state, runtime, str(chosen), waiting)
+            reply = yield from requests.reply(state, runtime, chosen, waiting)
             text = str(reply.message.text).strip()
             failure = fault_of(reply.message) or _fault(text, size)
         except ModelCallError as error:

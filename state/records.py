@@ -194,6 +194,8 @@ class UsageRecord(TypedDict):
     """Number of the turn that `this_turn` belongs to, from 1."""
     this_turn: Counts
     thread: Counts
+    by_model: NotRequired[dict[str, dict[str, int]]]
+    """Of the thread, by the name of the model: those fields of `Counts` that are not 0."""
 
 
 class SkillPlace(TypedDict):

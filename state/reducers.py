@@ -99,31 +99,42 @@ def add_usage(left: UsageRecord | None, right: UsageRecord | None) -> UsageRecor
     The counts of the turn belong to the highest turn number seen: the first update of a new turn
     starts them again, a late one of an old turn reaches the thread's counts only.
     """
-    turn = max(_turn(left), _turn(right))
-    return UsageRecord(
+    turn, both = max(_turn(left), _turn(right)), [usage for usage in (left, right) if usage]
+    total = UsageRecord(
         turn=turn,
-        this_turn=_sum(*(usage["this_turn"] for usage in (left, right) if usage and _turn(usage) == turn)),
-        thread=_sum(*(usage["thread"] for usage in (left, right) if usage)),
+        this_turn=_sum(*(usage["this_turn"] for usage in both if _turn(usage) == turn)),
+        thread=_sum(*(usage["thread"] for usage in both)),
     )
+    models = [usage.get("by_model") or {} for usage in both]
+    if names := sorted({name for each in models for name in each}):
+        total["by_model"] = {name: _not_zero(*(each.get(name, {}) for each in models)) for name in names}
+    return total
 
 
-def spent(turn: int, **counts: int) -> UsageRecord:
-    """Return the update that adds `counts` (fields of `Counts`) to a turn and to its thread."""
-    one = _sum(cast("Counts", counts))
-    return UsageRecord(turn=turn, this_turn=one, thread=one)
+def spent(turn: int, model: str = "", **counts: int) -> UsageRecord:
+    """Return the update that adds `counts` (fields of `Counts`) to a turn, to its thread, and to a model."""
+    one = _sum(counts)
+    usage = UsageRecord(turn=turn, this_turn=one, thread=one)
+    if model:
+        usage["by_model"] = {model: _not_zero(counts)}
+    return usage
 
 
 def _turn(usage: UsageRecord | None) -> int:
     return usage.get("turn", 0) if usage else 0
 
 
-def _sum(*parts: Counts) -> Counts:
+def _sum(*parts: Mapping[str, object]) -> Counts:
     total = dict(_ZERO)
     for part in parts:
         for name, count in part.items():
             if count and name in total:
                 total[name] += cast("int", count)
     return cast("Counts", total)
+
+
+def _not_zero(*parts: Mapping[str, object]) -> dict[str, int]:
+    return {name: cast("int", count) for name, count in _sum(*parts).items() if count}
 
 
 def _rank(record: Mapping[str, Any]) -> tuple[list[int], str]:

@@ -12,7 +12,7 @@ from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.text import count
-from skills_agent.state.records import Counts, GrantRecord, LoadedSkill
+from skills_agent.state.records import Counts, GrantRecord, LoadedSkill, UsageRecord
 from skills_agent.state.transcript import last_human
 
 MAX_RESULT_LINES = 15
@@ -97,15 +97,26 @@ def _summary_lines(record: ThreadRecord) -> Iterator[str]:
         yield waiting_text(record.held, f"skills-agent resume {record.summary.thread}")
     if record.usage:
         yield f"Cost: {cost_text(record.usage['thread'])}"
+        yield from (f"  {model}: {cost}" for model, cost in costs_by_model(record.usage).items())
 
 
 def cost_text(spent: Counts) -> str:
     """Return numbers of calls, runs and tokens as one line."""
-    counts = [count(spent["model_calls"], "model call"), count(spent["tool_calls"], "tool call")]
+    calls = f"{count(spent['tool_calls'], 'tool call')}, {count(spent['script_runs'], 'script run')}"
+    return f"{count(spent['model_calls'], 'model call')}, {calls}, {_tokens(spent)}"
+
+
+def costs_by_model(usage: UsageRecord | None) -> Mapping[str, str]:
+    """Return what each model of a thread took, by its name; nothing where that was one model."""
+    models = usage.get("by_model", {}) if usage else {}
+    calls = {name: count(spent.get("model_calls", 0), "model call") for name, spent in models.items()}
+    return {name: f"{calls[name]}, {_tokens(models[name])}" for name in calls if len(calls) > 1}
+
+
+def _tokens(spent: Mapping[str, Any]) -> str:
     cached = spent.get("cache_read_tokens", 0)
     of_input = f" ({cached:,} of them cached)" if cached else ""
-    tokens = f"{spent['input_tokens']:,} tokens in{of_input}, {spent['output_tokens']:,} out"
-    return ", ".join([*counts, count(spent["script_runs"], "script run"), tokens])
+    return f"{spent.get('input_tokens', 0):,} tokens in{of_input}, {spent.get('output_tokens', 0):,} out"
 
 
 def _skill(skill: LoadedSkill) -> str:

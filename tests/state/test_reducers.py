@@ -47,8 +47,9 @@ GRANTS = st.dictionaries(
 PLANS = st.none() | st.fixed_dictionaries({"goal": st.text(max_size=2), "revision": st.integers(0, 3)})
 SUMMARIES = st.none() | st.fixed_dictionaries({"text": st.text(max_size=2), "turn": st.integers(0, 3)})
 USAGES = st.builds(
-    lambda turn, calls, tokens: spent(turn, model_calls=calls, input_tokens=tokens),
+    lambda turn, model, calls, tokens: spent(turn, model, model_calls=calls, input_tokens=tokens),
     st.integers(0, 3),
+    NAMES | st.just(""),
     st.integers(0, 5),
     st.integers(0, 9),
 )
@@ -106,6 +107,10 @@ def test_usage_sums_in_any_order(updates: list[Any]) -> None:
     assert values[0]["this_turn"]["model_calls"] == sum(
         u["this_turn"]["model_calls"] for u in updates if u["turn"] == newest
     )
+    by_model = values[0].get("by_model", {})
+    for name in "input_tokens", "model_calls":
+        named = sum(u["this_turn"][name] for u in updates if "by_model" in u)
+        assert sum(counts.get(name, 0) for counts in by_model.values()) == named
 
 
 def test_a_value_of_nothing_or_of_another_version_is_taken() -> None:
@@ -114,6 +119,7 @@ def test_a_value_of_nothing_or_of_another_version_is_taken() -> None:
     assert newest(older, None) == newest(None, older) == newest(older, older) == older
     partial: Any = {"turn": 2, "thread": {"model_calls": 1}, "this_turn": {}}
     assert add_usage(partial, None)["turn"] == 2
+    assert add_usage(partial, spent(3, "a", model_calls=1))["by_model"] == {"a": {"model_calls": 1}}
     assert (merge_records(None, None), newest(None, None), add_usage(None, None)["turn"]) == ({}, None, 0)
 
 

@@ -66,6 +66,17 @@ def test_threads_are_listed_and_shown_to_a_person_and_to_a_machine(cli: CommandL
     assert "Did you mean rain?" in cli.run("threads", "show", "rian").err
 
 
+def test_what_each_model_of_a_thread_took_is_shown(cli: CommandLine) -> None:
+    assert "  scripted:" not in cli.run("threads", "show", "rain").out  # one model
+    cli.run("ask", "Snow?", "--thread", "rain", "--model", cli.script(*["None."] * 6, name="other"))
+    told = cli.run("threads", "show", "rain", "--json").value["usage"]
+    both = {name.rpartition("/")[2]: counts for name, counts in told["by_model"].items()}
+    assert {name: counts["model_calls"] for name, counts in both.items()} == {"other": 1, "replies.json": 5}
+    assert sum(counts["input_tokens"] for counts in both.values()) == told["thread"]["input_tokens"]
+    line = f"other: 1 model call, {both['other']['input_tokens']:,} tokens in, "
+    assert line in cli.run("threads", "show", "rain").out
+
+
 def test_a_thread_goes_with_its_journal_and_its_record_stays(cli: CommandLine) -> None:
     (record,) = (cli.workspace / ".agent" / "runs").glob("open.*.jsonl")
     assert journaled(cli) == {"rain"}
