@@ -32,12 +32,13 @@ import msgspec
 from skills_agent.sandbox import held_runs
 from skills_agent.sandbox.before import Look
 from skills_agent.sandbox.growth import Growth
-from skills_agent.sandbox.layer import MAX_DEPTH, Layer
+from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import MAX_TOLD, LayerStore
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in, make_layers
 from skills_agent.sandbox.real_folder import Before
 from skills_agent.sandbox.run_folder import BEFORE, RUN, RunFolder, alone, cut_off, run_folder, shown
+from skills_agent.sandbox.scan import MAX_DEPTH
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.policy.protected import GIT

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -54,17 +54,6 @@ class ApplyError(DetailedError, ScriptError):
     sentence = "Nothing was changed: {path} {fault}."
     path: str | Path
     fault: str
-
-
-class Applied(NamedTuple):
-    """Changes that were applied."""
-
-    label: str
-    when: float
-    """Seconds since 1970."""
-    changes: list[Change]
-    plans: int
-    """So many times `undo` takes them back: changes that a person was asked about were applied later."""
 
 
 class Applier:
@@ -134,8 +123,11 @@ class Applier:
         for name in self._names("*"):
             self._remove(name)
 
-    def last(self) -> Applied | None:
-        """Return what was applied of the last run, if `undo` can take it back."""
+    def last(self) -> list[Plan]:
+        """Return the plans of the last run that `undo` can take back, the last first: so many times.
+
+        There are several where changes that a person was asked about were applied later.
+        """
         with self._alone():
             plans = list[Plan]()
             for name in reversed(self._names("done")):
@@ -143,10 +135,7 @@ class Applier:
                 if plan is None or (plans and plan.run != (plans[0].run or None)):
                     break
                 plans.append(plan)
-        if not plans:
-            return None
-        changes = [change for plan in plans for change in plan.changes]
-        return Applied(plans[0].label, plans[0].when, changes, len(plans))
+        return plans
 
     def kept(self) -> list[tuple[Plan, Path]]:
         """Return the plans that `undo` takes back, the oldest first, with the folders of what was there."""

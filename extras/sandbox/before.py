@@ -10,11 +10,11 @@ from typing import Final
 
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import Judge
-from skills_agent.sandbox.layer import ChangeList, Layer, opened
+from skills_agent.sandbox.layer import ChangeList, Layer
 from skills_agent.sandbox.layered import LayerStore
-from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.real_folder import Before, changes_since, look_before
+from skills_agent.sandbox.scan import Entry, Folders, opened
 from skills_agent.sandbox.stage import copy_entry
 from skills_agent.skills.confined import is_in, make_folder_beneath, open_folder_beneath, outermost
 from skills_agent.skills.errors import ScriptError
@@ -65,9 +65,9 @@ class Look:
     def _copy_asked(self, judge: Judge) -> None:
         """Copy what the judge asks about, the small files first."""
         asked = [
-            (seen.size, path)
+            (seen.st_size, path)
             for path, seen in self.before.paths.items()
-            if seen and judge.asks(path, seen.mode)
+            if seen and judge.asks(path, seen.st_mode)
         ]
         self._copies.mkdir(parents=True)
         left = MAX_COPIED
@@ -136,7 +136,7 @@ class Look:
         act: Act = "changed" if change.act == "changed" else "added"
         if change.kind == "folder":
             seen = self.before.paths[change.path]
-            return Change(change.path, act, "folder", mode=stat.S_IMODE(seen.mode) if seen else 0)
+            return Change(change.path, act, "folder", mode=stat.S_IMODE(seen.st_mode) if seen else 0)
         entry = copies.find(change.path)
         if entry and entry.status():
             above = make_folder_beneath(content, os.path.dirname(change.path))  # noqa: PTH120

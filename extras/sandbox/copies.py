@@ -17,20 +17,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from skills_agent.sandbox.layer import MAX_DEPTH, NO_FOLDER, TOO_LARGE, Layer, closed_after
+from skills_agent.sandbox.layer import TOO_LARGE, Layer
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in
-from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.run_folder import shown
-from skills_agent.sandbox.seen import changes_since, seen
+from skills_agent.sandbox.scan import (
+    MAX_DEPTH,
+    NO_FOLDER,
+    Entry,
+    Folders,
+    Seen,
+    closed_after,
+    statuses,
+    telling,
+)
 from skills_agent.sandbox.stage import copy_entry, fclonefileat, make_alike
 from skills_agent.skills import posix
 from skills_agent.skills.confined import is_in, opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.posix import FOLDER, NEW_FILE
-from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.scripts.run_folders import next_tick
 
 MAX_FILES: Final = 50_000
@@ -94,21 +101,8 @@ def kept_layer(place: Path) -> Layer:
         moment, left_out, paths = json.loads((place / _SEEN).read_bytes())
     except ValueError as error:
         raise ScriptError(f"What was in {place} is not known any more.") from error
-    before = {
-        path: os.stat_result(
-            (mode, inode, 0, 1, 0, 0, size, 0, 0, 0), {"st_mtime_ns": mtime, "st_ctime_ns": ctime}
-        )
-        for path, mode, inode, size, mtime, ctime in paths
-    }
+    before = {path: Seen(*seen) for path, seen in paths.items()}
     return replace(layer, moment=moment, before=before, left_out=left_out)
-
-
-def changes_of_copy(layer: Layer) -> list[Change]:
-    """Return what a run changed in a copy, as `layer.changes` does. Raises ScriptError."""
-    # What lies there empty, or as a link, would go with its folder to another place, or away.
-    if gone := [path for path in layer.left_out if not os.path.lexists(layer.content / path)]:
-        raise ScriptError(f"{shown(gone)} was moved or removed, of which the run had no copy.")
-    return changes_since(layer.content, layer.before or {}, skipped=layer.left_out, original=layer.lower)
 
 
 def not_copied(layer: Layer) -> Iterator[str]:
@@ -124,7 +118,7 @@ def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts
     content.mkdir(parents=True, mode=0o700)
     there = [name for name in own[:2] if _is_folder(lower / name, or_none=name == OWN_FOLDER)]
     left_out = dict.fromkeys([*there, *own[2:]], "")
-    tree = seen(lower, skipped=left_out, most=MAX_SEEN)
+    tree = statuses(lower, skipped=left_out, most=MAX_SEEN)
     most = inf if can_clone(place, lower) else MAX_COPIED
     left_out |= dict.fromkeys(_too_large(tree, most), TOO_LARGE)
     with closing(Folders(lower)) as sources, closing(Folders(content)) as targets:
@@ -138,12 +132,8 @@ def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts
             above, name = targets.entry(path)
             with closed_after(os.open(name, FOLDER, dir_fd=above)) as folder:
                 make_alike(folder, status)
-    before = seen(content, skipped=left_out)
-    paths = [
-        (path, each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns)
-        for path, each in before.items()
-    ]
-    (place / _SEEN).write_text(json.dumps([moment, left_out, paths]))
+    before = {path: Seen(*telling(each)) for path, each in statuses(content, skipped=left_out).items()}
+    (place / _SEEN).write_text(json.dumps([moment, left_out, before]))
     next_tick(place)
     (place / "lower").symlink_to(lower)
     return replace(layer_in(place, moment), before=before, left_out=left_out)
@@ -187,7 +177,8 @@ def _bring(path: str, status: os.stat_result, source: Entry, target: Entry) -> s
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         return "it is a device"
     if stat.S_ISDIR(mode):
-        os.close(os.open(source.name, FOLDER, dir_fd=source.folder))  # and it can be listed
+        with closed_after(os.open(source.name, FOLDER, dir_fd=source.folder)) as folder:
+            os.stat(".", dir_fd=folder)  # what is in it can be seen
         if path.count("/") >= MAX_DEPTH - 1:
             return f"more than {MAX_DEPTH} folders are in one another"
         os.mkdir(target.name, 0o700, dir_fd=target.folder)

@@ -8,8 +8,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.sandbox.layer import closed_after, is_same, kind_of
-from skills_agent.sandbox.plan import Act, Entry, Folders, FolderState, Plan, Step
+from skills_agent.sandbox.layer import is_same, kind_of
+from skills_agent.sandbox.plan import Act, FolderState, Plan, Step
+from skills_agent.sandbox.scan import Entry, Folders, closed_after
 from skills_agent.skills.confined import link_error, open_folder_beneath
 from skills_agent.skills.scripts.changes import Change
 

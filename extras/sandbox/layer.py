@@ -6,26 +6,33 @@ can make neither: the kernel refuses it the device, and keeps its `user.overlay.
 Linux 6.7, it refuses them). `trusted.overlay.*` is of overlays that are mounted otherwise, and not read.
 """
 
-import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from skills_agent.skills.confined import opened_folder, read_beneath
+from skills_agent.sandbox.run_folder import shown
+from skills_agent.sandbox.scan import (
+    Entry,
+    Folders,
+    Seen,
+    closed_after,
+    is_touched,
+    opened,
+    scan,
+    too_much,
+)
+from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.posix import FILE, FOLDER
+from skills_agent.skills.posix import FILE
 from skills_agent.skills.scripts.changes import MAX_CHANGES, Act, Change, Kind
 from skills_agent.skills.text_diff import diff, lines_of, text_of
-from skills_agent.skills.trees import give_rights
 
-MAX_DEPTH: Final = 200
-"""Folders in one another that a run wrote in: of each level, two are open at once."""
 MAX_PATH: Final = 3_500
 """Bytes of a changed path: it stays one that programs can open, wherever the folder is."""
 MAX_BYTES: Final = 4 << 30
@@ -35,10 +42,7 @@ MAX_COMPARED: Final = 1_000_000
 TOO_LARGE: Final = "it is too large"
 """Why something is no part of a copy."""
 _OPAQUE: Final = "user.overlay.opaque"
-NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""What is said of a path on whose way something is no folder."""
 _PIECE: Final = 1 << 16
-D = TypeVar("D", bound=int | None)
 _EXECUTES: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -53,8 +57,8 @@ class Layer:
     moment: int
     """When the run began, by the clock of the file system (`st_ctime_ns`): what changed later in the real
     folder, somebody else changed."""
-    before: Mapping[str, os.stat_result] | None = field(default=None, compare=False)
-    """Of a copy, what was `seen` in it when the run began; None for an overlay."""
+    before: Mapping[str, Seen] | None = field(default=None, compare=False)
+    """Of a copy, what was in it when the run began; None for an overlay."""
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Of a copy, the paths that are no part of it, and why; empty for those that never are."""
 
@@ -77,10 +81,12 @@ def changes(layer: Layer) -> list[Change]:
     """
     found = ChangeList()
     try:
-        with opened_folder(layer.content) as content, opened_folder(layer.lower) as lower:
-            _look(found, (), content, lower)
+        if layer.before is None:
+            _look_over(found, layer)
+        else:
+            _look_in_copy(found, layer, layer.before)
     except OSError as error:
-        raise not_compared(layer.lower, error) from error
+        raise ScriptError(f"What the run wrote cannot be compared with {layer.lower} ({error}).") from error
     return found.changes
 
 
@@ -88,7 +94,7 @@ class ChangeList:
     """Changes as a look finds them, as many as can be looked at: else it raises ScriptError."""
 
     def __init__(self, *, is_bounded: bool = True) -> None:
-        self.changes: list[Change] = []
+        self._changes: list[Change] = []
         self._bytes, self._is_bounded = 0, is_bounded
 
     def is_now(self, path: str, act: Act, status: os.stat_result, folder: int) -> Change:
@@ -105,7 +111,26 @@ class ChangeList:
         with opened(name, folder, status) as file:
             return change._replace(size=status.st_size, digest=digest_of(file))
 
-    def remove(self, path: str, before: os.stat_result | None) -> None:
+    def compare(
+        self,
+        path: str,
+        before: os.stat_result | Seen | None,
+        now: os.stat_result,
+        folder: int,
+        lower: int | None,
+    ) -> None:
+        """Add what is at a path in an open folder now, if it is not what was there, in the folder `lower`.
+
+        Where one kind of thing became another, both are added. Raises OSError for what cannot be read.
+        """
+        if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
+            self.remove(path, before)
+            before = None
+        change = self.is_now(path, "changed" if before else "added", now, folder)
+        if not (before and lower is not None and is_same(change, before, lower)):
+            self.add(change)
+
+    def remove(self, path: str, before: os.stat_result | Seen | None) -> None:
         """Add what was removed, if something was: else somebody else removed it, too."""
         if before:
             size = before.st_size if stat.S_ISREG(before.st_mode) else 0
@@ -113,53 +138,61 @@ class ChangeList:
 
     def add(self, change: Change) -> None:
         """Add a change."""
-        if self._is_bounded and len(self.changes) >= MAX_CHANGES:
+        if self._is_bounded and len(self._changes) >= MAX_CHANGES:
             raise too_much(f"more than {MAX_CHANGES:,} changes")
         if self._is_bounded and len(os.fsencode(change.path)) > MAX_PATH:
             raise too_much(f"a path of more than {MAX_PATH:,} bytes")
-        self.changes.append(change)
+        self._changes.append(change)
+
+    @property
+    def changes(self) -> list[Change]:
+        """Return them: a folder before what is in it, what was removed before what came in its place."""
+        return sorted(self._changes, key=lambda change: change.path.split("/"))
 
 
-def _look(found: ChangeList, parts: tuple[str, ...], content: int, lower: int | None) -> None:
-    """Add what changed in a folder. Where there was none before, `lower` is None."""
-    names = sorted(os.listdir(content))
-    if len(parts) >= MAX_DEPTH and names:
-        raise too_much(f"more than {MAX_DEPTH} folders in one another")
-    for name in names:
-        _look_at(found, (*parts, name), content, lower)
-    if lower is not None and _is_opaque(content):
-        for name in sorted({*os.listdir(lower)}.difference(names)):  # noqa: PTH208 - by its descriptor
-            found.remove("/".join((*parts, name)), _status(name, lower))
+def _look_over(found: ChangeList, layer: Layer) -> None:
+    """Add what changed by what an overlay has written."""
+    opaque: set[str] = set()
+    with closing(Folders(layer.lower)) as lowers:
+        for path, folder, inner, _ in scan(layer.content, enters=_with_rights, is_strict=True):
+            place = lowers.find(f"{path}/" if path else "")
+            lower = place.folder if place else None
+            for here, now in inner.items():
+                before = _status(here.rpartition("/")[2], lower)
+                if stat.S_ISCHR(now.st_mode) and now.st_rdev == 0:
+                    found.remove(here, before)
+                else:
+                    found.compare(here, before, now, folder, lower)
+            # In one that was made anew, others were, and have no mark of their own.
+            if os.path.dirname(path) in opaque or _is_opaque(folder):  # noqa: PTH120
+                opaque.add(path)
+                for name in os.listdir(lower) if lower is not None else ():  # noqa: PTH208 - its descriptor
+                    if (gone := f"{path}/{name}".lstrip("/")) not in inner:
+                        found.remove(gone, _status(name, lower))
 
 
-def _look_at(found: ChangeList, parts: tuple[str, ...], content: int, lower: int | None) -> None:
-    path, name = "/".join(parts), parts[-1]
-    now, before = os.lstat(name, dir_fd=content), _status(name, lower)
-    if stat.S_ISCHR(now.st_mode) and now.st_rdev == 0:
-        found.remove(path, before)
-        return
-    if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
-        found.remove(path, before)
-        before = None
-    beside = lower if before else None
-    change = found.is_now(path, "changed" if before else "added", now, content)
-    if not (before and is_same(change, before, beside)):
-        found.add(change)
-    if change.kind == "folder":
-        with opened(name, content, now) as inner, _opened_lower(name, beside) as below:
-            _look(found, parts, inner, below)
+def _look_in_copy(found: ChangeList, layer: Layer, before: Mapping[str, Seen]) -> None:
+    """Add what is another thing than when the copy was made: a file that was only touched is none."""
+    # What lies there empty, or as a link, would go with its folder to another place, or away.
+    if lost := [path for path in layer.left_out if not os.path.lexists(layer.content / path)]:
+        raise ScriptError(f"{shown(lost)} was moved or removed, of which the run had no copy.")
+    there: dict[str, os.stat_result] = {}
+    with closing(Folders(layer.lower)) as originals:
+        for listing in scan(layer.content, skipped=layer.left_out, enters=_with_rights, is_strict=True):
+            there |= listing.inner
+            for path, now in listing.inner.items():
+                if is_touched(was := before.get(path), now):
+                    beside = originals.find(path) if was else None
+                    found.compare(path, was, now, listing.folder, beside.folder if beside else None)
+    for path in before.keys() - there.keys():
+        above = there.get(os.path.dirname(path))  # noqa: PTH120
+        if "/" not in path or (above and stat.S_ISDIR(above.st_mode)):
+            found.remove(path, before[path])
 
 
-def too_much(what: str) -> ScriptError:
-    """Return the error of a look that finds more than it can look at."""
-    return ScriptError(
-        f"What the run wrote cannot be looked at: it made {what}. Have it make less at a time."
-    )
-
-
-def not_compared(folder: Path, error: OSError) -> ScriptError:
-    """Return the error of a look that the system refuses something."""
-    return ScriptError(f"What the run wrote cannot be compared with {folder} ({error}).")
+def _with_rights(_: str, status: os.stat_result) -> os.stat_result:
+    """Enter every folder, and get the rights to."""
+    return status
 
 
 def kind_of(mode: int) -> Kind:
@@ -170,13 +203,10 @@ def kind_of(mode: int) -> Kind:
 
 
 def _status(name: str, folder: int | None) -> os.stat_result | None:
-    if folder is not None:
-        with suppress(FileNotFoundError):
-            return os.lstat(name, dir_fd=folder)
-    return None
+    return None if folder is None else Entry(folder, name).status()
 
 
-def is_same(change: Change, before: os.stat_result, lower: int | None) -> bool:
+def is_same(change: Change, before: os.stat_result | Seen, lower: int) -> bool:
     """Return whether a thing of the same kind was there, in the folder `lower`, with its content and bits.
 
     What cannot be read any more is not the same: somebody changes it just now, or nobody may read it.
@@ -201,46 +231,6 @@ def _is_opaque(folder: int) -> bool:
     with suppress(AttributeError, OSError):  # macOS has no overlays
         return os.getxattr(folder, _OPAQUE) == b"y"
     return False
-
-
-@contextmanager
-def opened(name: str, folder: int, status: os.stat_result) -> Iterator[int]:
-    """Yield a descriptor of a file or folder, after this user got the rights to read it. Raises OSError."""
-    is_folder = stat.S_ISDIR(status.st_mode)
-    needed = stat.S_IRUSR | (stat.S_IXUSR if is_folder else 0)
-    is_given = status.st_mode & needed != needed and status.st_uid == os.geteuid() != 0
-    if is_given and is_folder:
-        give_rights(folder, name)
-    elif is_given and not hasattr(os, "O_PATH"):  # macOS, where this follows no link; Linux has no such call
-        os.chmod(name, stat.S_IMODE(status.st_mode) | needed, dir_fd=folder, follow_symlinks=False)
-    elif is_given:
-        with closed_after(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)) as file:
-            Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
-    with closed_after(os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)) as descriptor:
-        yield descriptor
-
-
-@contextmanager
-def _opened_lower(name: str, lower: int | None) -> Iterator[int | None]:
-    """Yield a descriptor of a real folder, or None where there is none (any more)."""
-    try:
-        descriptor = None if lower is None else os.open(name, FOLDER, dir_fd=lower)
-    except OSError as error:
-        if error.errno not in NO_FOLDER:
-            raise
-        descriptor = None
-    with closed_after(descriptor):
-        yield descriptor
-
-
-@contextmanager
-def closed_after(descriptor: D) -> Iterator[D]:
-    """Yield a descriptor, if there is one, and close it when the block ends."""
-    try:
-        yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def digest_of(file: int) -> str:

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import judge
-from skills_agent.sandbox.copies import changes_of_copy, not_copied
+from skills_agent.sandbox.copies import not_copied
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer, changes, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
@@ -206,7 +206,7 @@ class LayerStore:
 
     def judged(self, layer: Layer, allowed: Collection[Path]) -> list[JudgedChange]:
         """Return what a run changed in a layer, with what is decided about it. Raises ScriptError."""
-        found = changes(layer) if layer.before is None else changes_of_copy(layer)
+        found = changes(layer)
         if len(found) <= MAX_COUNTED:
             found = [with_lines(layer, change) for change in found]
         return self.decided(found, layer, allowed, self.obeyed(layer.lower).elsewhere) if found else []

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.sandbox.layer import NO_FOLDER, closed_after
+from skills_agent.sandbox.scan import NO_FOLDER, Entry, Folders, closed_after
 from skills_agent.skills.confined import open_folder_beneath, opened_folder
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.trees import give_rights
@@ -60,51 +60,6 @@ class Plan(NamedTuple):
     before: dict[str, FolderState]
     """Of folders that are removed or made, or get another mode."""
     after: dict[str, FolderState]
-
-
-class Entry(NamedTuple):
-    """A name in an open folder."""
-
-    folder: int
-    name: str
-
-    def status(self) -> os.stat_result | None:
-        """Return what is there, if something is."""
-        try:
-            return os.lstat(self.name, dir_fd=self.folder)
-        except FileNotFoundError:
-            return None
-
-    def rename(self, target: "Entry") -> None:
-        """Rename it, over what is there."""
-        os.rename(self.name, target.name, src_dir_fd=self.folder, dst_dir_fd=target.folder)
-
-
-class Folders:
-    """The folders beneath one, opened part by part through no link; the last one stays open."""
-
-    def __init__(self, root: Path) -> None:
-        self._root, self._path, self._descriptor = root, "", open_folder_beneath(root, "")
-
-    def entry(self, path: str) -> Entry:
-        """Return a path as a name in its folder. Raises OSError where that cannot be opened."""
-        above, _, name = path.rpartition("/")
-        if above != self._path:
-            descriptor = open_folder_beneath(self._root, above)
-            self.close()
-            self._path, self._descriptor = above, descriptor
-        return Entry(self._descriptor, name or ".")
-
-    def find(self, path: str) -> Entry | None:
-        """Return the same, None where there is no such folder."""
-        try:
-            return self.entry(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def close(self) -> None:
-        """Close the last one."""
-        os.close(self._descriptor)
 
 
 def carry_out(plan: Plan, folder: Path, kept: Path, *, back: bool) -> None:

@@ -1,39 +1,26 @@
 """What is in a folder before a run that works in it, and what changed there since.
 
-Nothing is reached through a link. What is nearest to the top is looked at first: so of a large folder what
-lies deepest is left out. Afterwards there is no limit, for a run must not get out of the look by making too
-much.
+What is nearest to the top is looked at first: so of a large folder what lies deepest is left out. Afterwards
+there is no limit, for a run must not get out of the look by making too much.
 """
 
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.sandbox.changes import Judge
-from skills_agent.sandbox.layer import MAX_DEPTH, ChangeList, is_same, kind_of, opened
+from skills_agent.sandbox.layer import ChangeList, is_same, kind_of
 from skills_agent.sandbox.obeyed import is_git
-from skills_agent.sandbox.plan import Folders
 from skills_agent.sandbox.products import above_of
-from skills_agent.sandbox.seen import is_touched, telling
+from skills_agent.sandbox.scan import AS_IT_IS, Folders, Listing, Seen, is_touched, scan, telling
 from skills_agent.skills.scripts.changes import Act, Change
 
 MAX_ENTRIES: Final = 50_000
 """Files and folders that are looked at before a run: some 0.3 s, and as much after it."""
-
-
-class Seen(NamedTuple):
-    """What `lstat` says of a path, as far as it tells whether it changed."""
-
-    mode: int
-    inode: int
-    size: int
-    modified: int
-    changed: int
-    """`st_ctime_ns`: no program can set it."""
 
 
 class Before(NamedTuple):
@@ -57,8 +44,6 @@ class Before(NamedTuple):
 
 
 _FILE_OF_PACKAGES: Final = Seen(stat.S_IFREG, 0, 0, 0, 0)
-_OPEN: Final = os.stat_result((stat.S_IFDIR | stat.S_IRWXU, *[0] * 9))
-"""For a folder whose rights stay as they are."""
 
 
 def look_before(before: Before, judge: Judge) -> None:
@@ -66,12 +51,15 @@ def look_before(before: Before, judge: Judge) -> None:
 
     Raises OSError where it cannot be listed itself.
     """
-    statuses = _statuses(before, judge.is_free, MAX_ENTRIES)
-    gits = {path for path, status in statuses.items() if status and is_git(path)}  # in folders of packages
+    paths: dict[str, Seen | None] = {}
+    for listing in _listings(before, judge.is_free, MAX_ENTRIES):
+        paths |= dict.fromkeys(listing.free)
+        paths |= {path: Seen(*telling(status)) for path, status in listing.inner.items()}
+    gits = {path for path, seen in paths.items() if seen and is_git(path)}  # in folders of packages
     before.skipped.extend(gits)
-    for path, status in statuses.items():
+    for path, seen in paths.items():
         if not gits or gits.isdisjoint((*above_of(path), path)):
-            before.paths[path] = status and Seen(*telling(status))
+            before.paths[path] = seen
 
 
 def changes_since(before: Before, copies: Path) -> list[Change]:
@@ -84,92 +72,55 @@ def changes_since(before: Before, copies: Path) -> list[Change]:
 
     Raises OSError where the folder itself cannot be listed.
     """
-    known = before.paths
+    known, gone = before.paths, {*before.paths}
     found = ChangeList(is_bounded=False)
-    now = _statuses(before, lambda path: known.get(path, True) is None, inf)
-    for path in known.keys() - now.keys():
-        _remove(found, path, known[path])
-    with closing(Folders(Path(before.lower))) as folders, closing(Folders(copies)) as beside:
-        for path, status in now.items():
-            seen = known.get(path, _FILE_OF_PACKAGES if path in known else None)
-            if status and is_touched(seen, status):
-                _compare(found, path, seen, status, folders, beside)
-    # Of one path, what was removed stays before what came there.
-    return sorted(found.changes, key=lambda change: change.path.split("/"))
+    with closing(Folders(copies)) as beside:
+        for listing in _listings(before, lambda path: known.get(path, True) is None, inf):
+            gone.difference_update(listing.free, listing.inner)
+            for path, status in listing.inner.items():
+                seen = known.get(path, _FILE_OF_PACKAGES if path in known else None)
+                if is_touched(seen, status):
+                    _compare(found, path, seen, status, listing.folder, beside)
+    for path in gone:
+        found.remove(path, known[path])
+    return found.changes
 
 
-def _statuses(
-    before: Before, is_free: Callable[[str], bool], most: float
-) -> dict[str, os.stat_result | None]:
-    """Return what is in the folder now, None for files that are free.
+def _listings(before: Before, is_free: Callable[[str], bool], most: float) -> Iterator[Listing]:
+    """Yield what is in the folder now. Folders beyond `most` paths are added to those that are left out.
 
-    Folders beyond `most` paths are added to those that are left out. One that could not be listed before is
-    opened if it changed since.
+    One that could not be listed before is opened if it changed since.
     """
-    found: dict[str, os.stat_result | None] = {}
-    skipped, left_out, waiting = {*before.skipped}, {*before.left_out}, [""]
-    with closing(Folders(Path(before.lower))) as folders:
-        for path in waiting:
-            if len(found) >= most:
-                before.left_out.append(path)
-                continue
-            status = found.get(path)
-            is_changed = status and before.paths and before.paths.get(path) != telling(status)
-            try:
-                place = folders.entry(path)
-                with opened(place.name, place.folder, status if status and is_changed else _OPEN) as folder:
-                    inner = _listed(folder, f"{path}/" if path else "", is_free, skipped)
-            except OSError:
-                if not path:
-                    raise
-                continue
-            found |= inner
-            if path.count("/") < MAX_DEPTH - 2:
-                folders_in_it = (each for each, now in inner.items() if now and stat.S_ISDIR(now.st_mode))
-                waiting += [each for each in folders_in_it if each not in left_out]
-    return found
+    left_out, count = {*before.left_out}, 0
 
+    def enters(path: str, status: os.stat_result) -> os.stat_result | None:
+        if count >= most:
+            before.left_out.append(path)
+        if count >= most or path in left_out:
+            return None
+        return status if before.paths and before.paths.get(path) != telling(status) else AS_IT_IS
 
-def _listed(
-    folder: int, top: str, is_free: Callable[[str], bool], skipped: Collection[str]
-) -> dict[str, os.stat_result | None]:
-    """Return what is in an open folder, by its paths."""
-    found: dict[str, os.stat_result | None] = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            path = f"{top}{entry.name}"
-            try:
-                if is_free(path) and entry.is_file(follow_symlinks=False):
-                    found[path] = None
-                elif path not in skipped:
-                    found[path] = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:  # somebody removes it just now
-                continue
-    return found
+    for listing in scan(Path(before.lower), skipped={*before.skipped}, is_free=is_free, enters=enters):
+        count += len(listing.inner) + len(listing.free)
+        yield listing
 
 
 def _compare(
-    found: ChangeList, path: str, before: Seen | None, now: os.stat_result, folders: Folders, copies: Folders
+    found: ChangeList, path: str, before: Seen | None, now: os.stat_result, folder: int, copies: Folders
 ) -> None:
     """Add a change of what is there now, if it is one."""
-    act: Act = "changed" if before and stat.S_IFMT(before.mode) == stat.S_IFMT(now.st_mode) else "added"
+    act: Act = "changed" if before and stat.S_IFMT(before.st_mode) == stat.S_IFMT(now.st_mode) else "added"
     if act == "added":
-        _remove(found, path, before)
+        found.remove(path, before)
     change = Change(path, act, kind_of(now.st_mode), now.st_size, mode=stat.S_IMODE(now.st_mode))
     beside = copies.find(path) if act == "changed" and change.kind != "folder" else None
     copy = beside.status() if beside else None
     try:
         if change.kind == "link" or (copy and copy.st_size == now.st_size):
-            change = found.is_now(path, act, now, folders.entry(path).folder)
+            change = found.is_now(path, act, now, folder)
     except FileNotFoundError:  # somebody removes it just now
         return
     except OSError:  # nobody may read it
         copy = None
     if not (beside and copy and is_same(change, copy, beside.folder)):
         found.add(change)
-
-
-def _remove(found: ChangeList, path: str, seen: Seen | None) -> None:
-    if seen:
-        size = seen.size if stat.S_ISREG(seen.mode) else 0
-        found.add(Change(path, "removed", kind_of(seen.mode), size))

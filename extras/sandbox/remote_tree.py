@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.sandbox.copies import MAX_FILES
-from skills_agent.sandbox.layer import MAX_DEPTH, ChangeList, Layer, kind_of
-from skills_agent.sandbox.plan import Folders
+from skills_agent.sandbox.layer import ChangeList, Layer, kind_of
 from skills_agent.sandbox.products import PACKAGES
-from skills_agent.sandbox.seen import seen
+from skills_agent.sandbox.scan import MAX_DEPTH, Folders, scan, statuses
 from skills_agent.skills.confined import outermost
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import protected_by
@@ -72,9 +71,9 @@ def listed(names: bytes, stats: bytes, links: bytes, sums: bytes) -> dict[str, C
 def local_tree(layer: Layer) -> dict[str, Change]:
     """Return the same of a copy that nobody has written in yet, without pipes and sockets."""
     found, tree = ChangeList(is_bounded=False), {}
-    with closing(Folders(layer.content)) as folders:
-        for path, status in (layer.before or {}).items():
-            change = found.is_now(path, "added", status, folders.entry(path).folder)
+    for listing in scan(layer.content, skipped=layer.left_out):
+        for path, status in listing.inner.items():
+            change = found.is_now(path, "added", status, listing.folder)
             if change.kind != "special":
                 tree[path] = change._replace(mode=change.mode & _BITS if change.kind != "link" else 0)
     return tree
@@ -82,7 +81,7 @@ def local_tree(layer: Layer) -> dict[str, Change]:
 
 def unsent(folder: Path, protected: tuple[str, ...]) -> list[str]:
     """Return what is secret or protected in a folder, but for packages of others. Raises OSError."""
-    paths = [path for path in seen(folder) if PACKAGES.isdisjoint(path.split("/")[:-1])]
+    paths = [path for path in statuses(folder) if PACKAGES.isdisjoint(path.split("/")[:-1])]
     return outermost(path for path in paths if protected_by(path, (*protected, *SECRET)))
 
 
@@ -99,7 +98,7 @@ def differing(here: Mapping[str, Change], there: Mapping[str, Change]) -> tuple[
 
 def of_skill(folder: Path | None, *, are_secret: bool = False) -> list[str]:
     """Return what is sent of the folder of a skill, if there is one; or what is secret in it."""
-    paths = seen(folder) if folder else ()
+    paths = statuses(folder) if folder else ()
     return [path for path in paths if (protected_by(path, SECRET) in SECRET) is are_secret]
 
 

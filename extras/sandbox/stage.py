@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from skills_agent.sandbox.draft import BITS, Draft
-from skills_agent.sandbox.layer import closed_after, digest_of
-from skills_agent.sandbox.plan import Entry, Folders
+from skills_agent.sandbox.layer import digest_of
+from skills_agent.sandbox.scan import Entry, Folders, closed_after
 from skills_agent.skills.confined import ConfinedError, opened_folder, sync_folder
 from skills_agent.skills.posix import FILE, NEW_FILE
 from skills_agent.skills.scripts.changes import Change

@@ -37,22 +37,23 @@ def undo(yes: bool, workspace: Path | None, as_json: bool) -> None:
     applier.recover()
     for record in waiting(store):
         click.echo(shown(f"Changes of {record.label} wait for you: skills-agent resume"), err=True)
-    last = applier.last()
-    if last is None:
+    plans = applier.last()
+    if not plans:
         print_json({"undone": []}) if as_json else echo(
             "There is nothing to take back: no changes of a run are kept here."
         )
         raise SystemExit(NOTHING_DONE)
-    acts = Counter(change.act for change in last.changes)
+    changes = [change for plan in plans for change in plan.changes]
+    acts = Counter(change.act for change in changes)
     told = ", ".join(f"{acts[act]} {act}" for act in ("added", "changed", "removed") if acts[act])
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.when))
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(plans[0].when))
     if not as_json:
-        echo(f"{last.label}, {when}: {count(len(last.changes), 'change')} ({told}).")
-        for change in last.changes[:MAX_LISTED]:
+        echo(f"{plans[0].label}, {when}: {count(len(changes), 'change')} ({told}).")
+        for change in changes[:MAX_LISTED]:
             echo(f"  {change.act} {shown(readable(change.path))}")
     confirm("Take it back?", yes=yes)
-    conflicts = next(filter(None, (applier.undo() for _ in range(last.plans))), [])
-    undone = [] if conflicts else [readable(change.path) for change in last.changes]
+    conflicts = next(filter(None, (applier.undo() for _ in plans)), [])
+    undone = [] if conflicts else [readable(change.path) for change in changes]
     if as_json:
         print_json({"undone": undone, "conflicts": [readable(path) for path, _ in conflicts]})
     else:

@@ -7,13 +7,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from skills_agent.sandbox.layer import Layer, changes
-from skills_agent.sandbox.seen import changes_since, seen
+from skills_agent.sandbox.scan import Seen, statuses, telling
 from skills_agent.skills.scripts.changes import Change
 from tests.forked import run_forked
 
@@ -32,7 +32,7 @@ class Overlay:
     user: int
     copied: bool = False
     """Whether scripts write in a copy, which has the place of `upper`."""
-    seen: dict[str, os.stat_result] = field(default_factory=dict)
+    seen: dict[str, Seen] | None = None
 
     @property
     def lower(self) -> Path:
@@ -40,12 +40,10 @@ class Overlay:
 
     @property
     def layer(self) -> Layer:
-        return Layer(self.lower, self.place / "upper", 0)
+        return Layer(self.lower, self.place / "upper", 0, self.seen)
 
     def changes(self) -> list[Change]:
         """Return what scripts changed."""
-        if self.copied:
-            return changes_since(self.layer.content, self.seen, original=self.lower)
         return changes(self.layer)
 
     def shell(self, *command: str) -> subprocess.CompletedProcess[str]:
@@ -87,7 +85,8 @@ class Overlay:
         """Run a script in the overlay, or in a new copy; return what it printed."""
         if self.copied:
             self.shell("cp", "-a", f"{self.lower}/.", str(self.layer.content))
-            self.seen = seen(self.layer.content)
+            there = statuses(self.layer.content)
+            self.seen = {path: Seen(*telling(each)) for path, each in there.items()}
             time.sleep(0.01)  # a tick
             done = self.shell("sh", "-euc", 'cd "$1" && eval "$2"', "sh", str(self.layer.content), script)
         else:

@@ -67,7 +67,7 @@ def test_what_is_no_change_of_a_layer_is_refused(run: Run, refused: Change, why:
     assert shape(run.workspace) == untouched
     assert files_of_plans(run) == []
     assert run.applier.recover() == []
-    assert run.applier.last() is None
+    assert run.applier.last() == []
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_changes_whose_files_are_gone_are_told(run: Run, is_begun: bool) -> None
     untouched = shape(run.workspace)
     if is_begun:
         assert "its files are gone" in run.applier.recover()[0]
-    assert run.applier.last() is None
+    assert run.applier.last() == []
     with pytest.raises(ApplyError, match="no last changes that are kept"):
         run.applier.undo()
     assert shape(run.workspace) == untouched
@@ -256,7 +256,7 @@ def test_of_runs_that_end_at_one_time_one_is_applied_and_the_rest_told(folder: P
 
 
 def test_whoever_applies_changes_waits_for_another_one(run: Run) -> None:
-    assert run.applier.last() is None
+    assert run.applier.last() == []
     with (run.workspace.parent / "journal" / "lock").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         waiting = Thread(target=run.apply)

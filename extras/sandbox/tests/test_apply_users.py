@@ -95,7 +95,7 @@ def test_changes_that_cannot_all_be_applied_are_all_taken_back(
         with pytest.raises(ApplyError, match="Permission denied"):
             run.apply()
         assert shape(run.workspace) == untouched
-        assert run.applier.last() is None
+        assert run.applier.last() == []
         assert run.applier.recover() == []
 
     as_nobody(lambda: run_in(nobodys, TO_ALL, after))

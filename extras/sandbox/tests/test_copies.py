@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox.copies import changes_of_copy, make_copies
-from skills_agent.sandbox.layer import Layer
+from skills_agent.sandbox.copies import make_copies
+from skills_agent.sandbox.layer import Layer, changes
 
 BEFORE = """
 mkdir -p .agent .git sub/.git ro dark; echo x > .agent/x; echo x > .git/HEAD; echo x > sub/.git/HEAD
@@ -45,7 +45,7 @@ def test_a_copy_is_as_its_original_but_for_what_is_the_agents_and_gits(
     assert (layer.content / "out").readlink() == Path("/etc")
     assert not [*(layer.content / ".agent").iterdir()]
     assert (layer.content / ".git").is_symlink() is not mounts
-    assert changes_of_copy(layer) == []
+    assert changes(layer) == []
 
 
 CHURN = """
@@ -69,6 +69,6 @@ def test_a_workspace_that_changes_while_it_is_copied_makes_no_changes_and_no_err
         try:
             for number in range(100):
                 layer = copied(work, tmp_path / f"run-{number}")
-                assert changes_of_copy(layer) == []
+                assert changes(layer) == []
         finally:
             churning.kill()

@@ -52,6 +52,7 @@ SCRIPTS = {
     "mkdir -p p/q; echo z > p/q/z": ["+ folder p", "+ folder p/q", "+ file p/q/z"],
     "rm -r d empty a": ["- file a", "- folder d", "- folder empty"],
     "rm -r d; mkdir d; echo e > d/new": ["+ file d/new", "- file d/c", "- folder d/e"],
+    "rm -r d; mkdir -p d/e; echo n > d/e/n": ["- file d/c", "- file d/e/f", "+ file d/e/n"],
     "rm a; mkdir a; echo z > a/z": ["- file a", "+ folder a", "+ file a/z"],
     "rm -r d; ln -s /etc d": ["- folder d", "+ link d"],
     "rm -r d; echo d > d": ["- folder d", "+ file d"],
@@ -219,10 +220,16 @@ def test_the_most_that_is_looked_at_is(over: Overlay) -> None:
 
 
 def test_what_cannot_be_read_is_refused(over: Overlay) -> None:
+    def is_refused(layer: Layer) -> None:
+        with pytest.raises(ScriptError, match="cannot be compared"):
+            changes(layer)
+
     over.before("ln -s /etc ../upper/link")
     for lower, content in (("missing", "upper"), ("lower", "upper/link")):
-        with pytest.raises(ScriptError, match="cannot be compared"):
-            changes(Layer(over.place / lower, over.place / content, 0))
+        is_refused(Layer(over.place / lower, over.place / content, 0))
+    (over.layer.content / "roots").mkdir(0o700)
+    if over.user:
+        over.call(lambda: is_refused(over.layer))
 
 
 def test_it_costs_what_was_written(over: Overlay) -> None:
