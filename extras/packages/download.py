@@ -27,7 +27,7 @@ from skills_agent.skills.network.addresses import (
     is_public,
     resolve,
 )
-from skills_agent.skills.network.get import MAX_REDIRECTS, Response, Way, following, get
+from skills_agent.skills.network.get import Response, Way, get
 from skills_agent.skills.network.hosts import FetchError, NetTarget, Url, parse_url
 
 SECONDS: Final = 300.0
@@ -36,7 +36,6 @@ _RESOLVE_SECONDS: Final = 10.0
 _OK: Final = 200
 _GONE: Final = frozenset({404, 410})
 _METADATA: Final = frozenset({"168.63.129.16", "fd00:ec2::254", "100.100.100.200", "192.0.0.192"})
-_HEADERS: Final = (("Accept", "*/*"), ("Accept-Encoding", "identity"))
 _NOWHERE: Final = "255.255.255.255"
 """No connection goes there, on any system."""
 
@@ -56,24 +55,31 @@ class Site:
         self._package = address.text
         self._end = monotonic() + SECONDS
         is_host = address.is_typed and address.place.startswith(("https://", "http://"))
-        self._typed = self._parsed(address.place) if is_host else None
+        self._typed = self.parsed(address.place) if is_host else None
 
     def refused(self, reason: str) -> PackageError:
         """Return the error that says why nothing comes of this address."""
         return not_offered(self._package, reason)
 
+    def parsed(self, url: str, base: str = "") -> Url:
+        """Return a URL in its parts; one that is relative is read from `base`. Raises PackageError."""
+        try:
+            return parse_url(url.partition("#")[0], base)
+        except FetchError as error:
+            raise self.refused(str(error).rstrip(".")) from error
+
     def read(self, url: str, max_bytes: int) -> tuple[str, bytes] | None:
         """Return where a URL leads in the end, and what that gives; None for nothing. Raises PackageError."""
-        with self._answer(url) as (place, answer):
+        with self._answer(url) as answer:
             if answer.status in _GONE:
                 return None
-            return str(place), b"".join(self._checked(place, answer, max_bytes))
+            return str(answer.place), b"".join(self._checked(answer, max_bytes))
 
     def save(self, url: str, file: Path, max_bytes: int) -> str:
         """Write what a URL gives into a new file, and return its SHA-256. Raises PackageError."""
         digest = hashlib.sha256()
-        with self._answer(url) as (place, answer), file.open("xb") as copy:
-            for piece in self._checked(place, answer, max_bytes):
+        with self._answer(url) as answer, file.open("xb") as copy:
+            for piece in self._checked(answer, max_bytes):
                 digest.update(piece)
                 copy.write(piece)
         return digest.hexdigest()
@@ -97,31 +103,25 @@ class Site:
         return f". A lock names it, and nobody has typed it on this machine. If you mean it: {command}"
 
     @contextmanager
-    def _answer(self, url: str) -> Iterator[tuple[Url, Response]]:
-        place = self._parsed(url)
-        for _ in range(MAX_REDIRECTS + 1):
-            way = Way(os.environ, self._addresses_for(place), self._end)
-            try:
-                with get(place, way, _HEADERS) as answer:
-                    if not answer.location:
-                        yield place, answer
-                        return
-                    place = following(place, answer.location)
-            except FetchError as error:
-                raise self.refused(f"{error.url}: {error.reason}") from error
-            except NetworkError as error:
-                advice = self.advice if isinstance(error, AddressRefusedError) else ""
-                raise self.refused(f"{str(error).rstrip('.')}{advice}") from error
-        raise self.refused(f"it redirects more than {MAX_REDIRECTS} times")
+    def _answer(self, url: str) -> Iterator[Response]:
+        way = Way(os.environ, self._addresses_for, self._end)
+        try:
+            with get(self.parsed(url), way) as answer:
+                yield answer
+        except FetchError as error:
+            raise self.refused(f"{error.url}: {error.reason}") from error
+        except NetworkError as error:
+            advice = self.advice if isinstance(error, AddressRefusedError) else ""
+            raise self.refused(f"{str(error).rstrip('.')}{advice}") from error
 
-    def _checked(self, place: Url, answer: Response, max_bytes: int) -> Iterator[bytes]:
+    def _checked(self, answer: Response, max_bytes: int) -> Iterator[bytes]:
         if answer.status != _OK:
-            raise self.refused(f"{place} answers with HTTP {answer.status}")
+            raise self.refused(f"{answer.place} answers with HTTP {answer.status}")
         size = 0
         for piece in answer.pieces:
             size += len(piece)
             if size > max_bytes:
-                raise self.refused(f"{place} has more than {max_bytes:,} bytes")
+                raise self.refused(f"{answer.place} has more than {max_bytes:,} bytes")
             yield piece
 
     def _addresses_for(self, place: Url) -> IsAllowed:
@@ -131,12 +131,6 @@ class Site:
         if place.scheme != "https":
             raise self.refused(f"{place} is no https://, and is not what was typed{self.advice}")
         return is_public
-
-    def _parsed(self, url: str) -> Url:
-        try:
-            return parse_url(url.partition("#")[0])
-        except FetchError as error:
-            raise self.refused(str(error).rstrip(".")) from error
 
 
 def from_url(wanted: Selection) -> tuple[OfferedSkill, ...]:

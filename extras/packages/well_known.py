@@ -8,7 +8,6 @@ A site is asked at the path that was typed alone: `https://host/team` has nothin
 
 import re
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urljoin
 
 import msgspec
 
@@ -53,10 +52,7 @@ def from_well_known(wanted: Selection) -> tuple[OfferedSkill, ...]:
 
     def copy(name: str) -> OfferedSkill:
         entry = entries[name]
-        try:
-            place = urljoin(url, entry.url)
-        except ValueError as error:
-            raise site.refused(f"{shown(entry.url)} is no URL") from error
+        place = str(site.parsed(entry.url, url))
         return _fetched(site, wanted, name, place, entry.digest.removeprefix("sha256:"))
 
     return wanted.take(dict.fromkeys(sorted(entries)), copy)

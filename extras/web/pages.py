@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from skills_agent.skills.network.addresses import IsAllowed, is_public
-from skills_agent.skills.network.get import MAX_REDIRECTS, Response, Way, following, get
+from skills_agent.skills.network.get import Response, Way, get
 from skills_agent.skills.network.hosts import MAX_SHOWN, FetchError, Url, parse_url
 from skills_agent.skills.text import clean_lines, one_line
 from skills_agent.web import markdown
@@ -20,10 +20,7 @@ SECONDS: Final = 30.0
 MAX_BYTES: Final = 2_000_000
 """Of a page; what is beyond is left out, and said."""
 CONVERT_SECONDS: Final = 20.0
-_HEADERS: Final = (
-    ("Accept", "text/markdown, text/html;q=0.9, text/plain;q=0.9, */*;q=0.5"),
-    ("Accept-Encoding", "identity"),
-)
+_ACCEPT: Final = "text/markdown, text/html;q=0.9, text/plain;q=0.9, */*;q=0.5"
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = re.compile(
     r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|javascript|toml|x-ndjson|sql|x-sh)"
@@ -61,27 +58,23 @@ def fetch(
     through the proxy that `environment` names (agent_proxy.py). Raises as `parse_url` and `get`
     do. `is_allowed` is for tests.
     """
-    way = Way(environment or {}, is_allowed, monotonic() + seconds)
-    place = parse_url(url)
-    for _ in range(MAX_REDIRECTS + 1):
-        with get(place, way, _HEADERS) as answer:
-            if not answer.location:
-                return _page(place, answer)
-            status, leads_to = answer.status, following(place, answer.location)
-        is_weaker = place.scheme == "https" and leads_to.scheme == "http"
-        if leads_to.target.host != place.target.host or is_weaker or not _is_usual(place, leads_to):
-            return Page(str(place), status, "", "", 0, is_cut=False, leads_to=str(leads_to))
-        place = leads_to
-    raise FetchError(str(place), f"it redirects more than {MAX_REDIRECTS} times")
+    way = Way(environment or {}, lambda _: is_allowed, monotonic() + seconds, _stays)
+    with get(parse_url(url), way, _ACCEPT) as answer:
+        return _page(answer)
 
 
-def _is_usual(place: Url, leads_to: Url) -> bool:
-    """Return whether a redirect stays on its port, or goes from HTTP to HTTPS as usual."""
+def _stays(place: Url, leads_to: Url) -> bool:
+    """Return whether a redirect stays on its host, on its port or from HTTP to HTTPS as usual."""
+    if leads_to.target.host != place.target.host or (place.scheme, leads_to.scheme) == ("https", "http"):
+        return False
     ports = place.target.port, leads_to.target.port
     return ports[0] == ports[1] or ports == (80, 443)
 
 
-def _page(place: Url, answer: Response) -> Page:
+def _page(answer: Response) -> Page:
+    place = str(answer.place)
+    if leads_to := answer.leads_to:
+        return Page(place, answer.status, "", "", 0, is_cut=False, leads_to=str(leads_to))
     body = bytearray()
     for piece in answer.pieces:
         body += piece
@@ -93,7 +86,7 @@ def _page(place: Url, answer: Response) -> Page:
     )
     kind, raw = said.get_content_type(), bytes(body[:MAX_BYTES])
     if not (kind in _HTML or _TEXT.fullmatch(kind)) or "content-encoding" in answer.headers:
-        raise FetchError(str(place), f"it is no text ({one_line(kind, MAX_SHOWN)})")
+        raise FetchError(place, f"it is no text ({one_line(kind, MAX_SHOWN)})")
     try:
         text = raw.decode(said.get_content_charset("utf-8"), errors="replace")
     except LookupError:  # of text, `bytes.decode` knows all encodings
@@ -101,10 +94,10 @@ def _page(place: Url, answer: Response) -> Page:
     if kind in _HTML:
         text = _markdown(place, text)
     text = clean_lines(text).text
-    return Page(str(place), answer.status, kind, text, len(raw), is_cut=len(body) > MAX_BYTES)
+    return Page(place, answer.status, kind, text, len(raw), is_cut=len(body) > MAX_BYTES)
 
 
-def _markdown(place: Url, html: str) -> str:
+def _markdown(place: str, html: str) -> str:
     command = [sys.executable, "-I", str(Path(markdown.__file__)), str(MAX_BYTES)]
     try:
         done = subprocess.run(  # noqa: S603
@@ -115,7 +108,7 @@ def _markdown(place: Url, html: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise FetchError(str(place), "its HTML takes too long to convert") from error
+        raise FetchError(place, "its HTML takes too long to convert") from error
     if done.returncode:
-        raise FetchError(str(place), "its HTML cannot be converted: it is broken or too large")
+        raise FetchError(place, "its HTML cannot be converted: it is broken or too large")
     return done.stdout.decode("utf-8", errors="replace")

@@ -9,10 +9,10 @@ from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.network.hosts import FetchError, parse_url
-from skills_agent.web.pages import Page, fetch
 
 if TYPE_CHECKING:
     from skills_agent.graph.services import Services
+    from skills_agent.web.pages import Page
 
 MAX_LINE: Final = 2_000
 """Characters of a line: pages have some without an end."""
@@ -37,11 +37,13 @@ def tools_of(_services: "Services") -> ExtraTools:
 
 def fetch_url(url: PageUrl, start: Start = None, lines: Lines = None) -> str:
     """Get a web page by its http address."""
+    from skills_agent.web.pages import fetch  # noqa: PLC0415 - it imports httpcore, and is offered more than called
+
     # A proxy that the environment names leads to the web.
     return page_text(fetch(url, environment=process_environment()), start, lines)
 
 
-def page_text(page: Page, start: int | None, lines: int | None) -> str:
+def page_text(page: "Page", start: int | None, lines: int | None) -> str:
     """Return a page as the model reads it: its facts, then a part of its text."""
     if page.leads_to:
         return f"[HTTP {page.status}: {page.url} leads to another host: {page.leads_to}]"

@@ -7,12 +7,14 @@ which is not public, is not handed on.
 """
 
 import base64
-import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from time import monotonic
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
+
+import httpcore
 
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import (
@@ -23,6 +25,7 @@ from skills_agent.skills.network.addresses import (
     resolve,
 )
 from skills_agent.skills.network.hosts import NetTarget, is_address, split_authority
+from skills_agent.skills.network.timed_stream import TimedStream, patience
 
 RESOLVE_SECONDS: Final = 3.0
 """For the look at a name's addresses here: where a proxy is, there may be no name server that knows it."""
@@ -30,8 +33,6 @@ _VARIABLES: Final = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 """The first that is set counts, as for curl."""
 _PORT: Final = 1080
 """Where the variable names none, as for curl."""
-_HEAD_BYTES: Final = 1 << 14
-_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
 
 
 class AgentProxy(NamedTuple):
@@ -39,39 +40,31 @@ class AgentProxy(NamedTuple):
 
     variable: str
     place: NetTarget
-    credentials: str = ""
-    """As the header `Proxy-Authorization` has them."""
+    login: tuple[tuple[str, str], ...] = ()
+    """The header with its user name and password, where it has them."""
 
     def connect(self, target: NetTarget, *, is_allowed: IsAllowed, seconds: float) -> socket.socket:
         """Return a connection to a target, which has to be one of TLS.
 
         Raises AddressRefusedError, NetworkError, what `connect` raises of the proxy itself, and OSError.
         """
+        end = monotonic() + seconds
         if is_address(target.host) and not is_allowed(target.host):  # also one of a kind that is unknown here
             raise AddressRefusedError(target.host, target.host)
         with suppress(HostUnknownError):
             resolve(target, is_allowed=is_allowed, seconds=min(RESOLVE_SECONDS, seconds))
-        connection = connect(self.place, is_allowed=lambda _: True, seconds=seconds)
+        connection = connect(self.place, is_allowed=lambda _: True, seconds=patience(end))
+        url = httpcore.URL(scheme="http", host=self.place.host, port=self.place.port, target=str(target))
+        request = httpcore.Request("CONNECT", url, headers=[("Host", str(target)), *self.login])
+        tunnel = httpcore.HTTP11Connection(url.origin, TimedStream(connection, end))
         try:
-            connection.settimeout(seconds)
-            self._ask(connection, target)
-        except BaseException:
-            connection.close()
-            raise
+            answer = tunnel.handle_request(request)
+        except httpcore.ProtocolError as error:
+            raise _failed(target, self.variable, "does not answer") from error
+        if not 200 <= answer.status < 300:
+            tunnel.close()
+            raise _failed(target, self.variable, f"refuses it (HTTP {answer.status})")
         return connection
-
-    def _ask(self, connection: socket.socket, target: NetTarget) -> None:
-        login = f"Proxy-Authorization: {self.credentials}\r\n" if self.credentials else ""
-        connection.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n".encode())
-        head = b""
-        # Nothing follows its end before TLS begins.
-        while b"\r\n\r\n" not in head and len(head) < _HEAD_BYTES and (piece := connection.recv(_HEAD_BYTES)):
-            head += piece
-        status = _STATUS.match(head)
-        if status is None or not head.endswith(b"\r\n\r\n"):
-            raise _failed(target, self.variable, "does not answer")
-        if not status[1].startswith(b"2"):
-            raise _failed(target, self.variable, f"refuses it (HTTP {status[1].decode()})")
 
 
 def proxy_for(target: NetTarget, environment: Mapping[str, str]) -> AgentProxy | None:
@@ -89,11 +82,12 @@ def proxy_for(target: NetTarget, environment: Mapping[str, str]) -> AgentProxy |
         raise _failed(target, variable, "cannot be read") from error
     if parts.scheme != "http":
         raise _failed(target, variable, "is of another kind than http://")
-    credentials = ""
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        credentials = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    return AgentProxy(variable, NetTarget(host, port or _PORT), credentials)
+    place = NetTarget(host, port or _PORT)
+    if parts.username is None:
+        return AgentProxy(variable, place)
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    credentials = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return AgentProxy(variable, place, (("Proxy-Authorization", credentials),))
 
 
 def _failed(target: NetTarget, variable: str, reason: str) -> NetworkError:

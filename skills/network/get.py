@@ -1,44 +1,45 @@
-"""One request by HTTP: bounded in time, to an allowed address, through the proxy of the environment.
+"""GET by HTTP: bounded in time, to allowed addresses, through the proxy of the environment.
 
-Nothing is decoded and no redirect followed here; who asks says how much is read.
+Nothing is decoded; who asks says which redirects are followed and how much is read. Imports httpcore, so what
+a start needs does not import this.
 """
 
 import socket
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urljoin
+from typing import Final, NamedTuple
+
+import httpcore
 
 from skills_agent.skills.network.addresses import IsAllowed, connect
 from skills_agent.skills.network.agent_proxy import proxy_for
 from skills_agent.skills.network.hosts import MAX_SHOWN, FetchError, Url, parse_url
+from skills_agent.skills.network.timed_stream import TimedStream, patience
 from skills_agent.skills.text import one_line
 
-if TYPE_CHECKING:
-    import h11
-
 MAX_REDIRECTS: Final = 5
-CHUNK_BYTES: Final = 1 << 16
-IDLE_SECONDS: Final = 30.0
-"""That a server may say nothing."""
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class Way(NamedTuple):
-    """How a place is reached."""
+    """How a place is reached, and every place that a redirect leads to."""
 
     environment: Mapping[str, str]
     """That names the proxy of HTTPS."""
-    is_allowed: IsAllowed
+    allowed_at: Callable[[Url], IsAllowed]
+    """Which addresses a place may have. It may raise, and the place is not asked."""
     end: float
     """By `monotonic`: until then the last byte has to be there."""
+    is_followed: Callable[[Url, Url], bool] = lambda *_: True
+    """Whether a redirect from one place to another is followed. One that is not is the answer."""
 
 
 class Response(NamedTuple):
     """An answer, of which the body is not read yet."""
 
+    place: Url
+    """Where it came from, after the redirects."""
     status: int
     headers: Mapping[str, str]
     """By names in lower case; of one that comes twice the last."""
@@ -46,80 +47,57 @@ class Response(NamedTuple):
     """The body as it arrives."""
 
     @property
-    def location(self) -> str:
-        """Return where a redirect leads, as the server writes it; empty for what is none."""
-        return self.headers.get("location", "") if self.status in REDIRECTS else ""
+    def leads_to(self) -> Url | None:
+        """Return where a redirect leads; None for what is none. Raises FetchError."""
+        location = self.headers.get("location", "") if self.status in _REDIRECTS else ""
+        return parse_url(location.partition("#")[0], str(self.place)) if location else None
 
 
 @contextmanager
-def get(place: Url, way: Way, headers: Sequence[tuple[str, str]]) -> Iterator[Response]:
-    """Ask for a place, and yield the answer. Raises FetchError, and NetworkError as a proxy and `connect` do.
+def get(place: Url, way: Way, accept: str = "*/*") -> Iterator[Response]:
+    """Ask for a place, follow redirects, and yield the answer.
 
-    Also what goes wrong while the body is read and kept is a FetchError.
+    Raises FetchError, also for what goes wrong while the body is read, and NetworkError as a proxy and
+    `connect` do.
     """
-    import h11  # noqa: PLC0415 - most processes never fetch
+    for _ in range(MAX_REDIRECTS + 1):
+        with _get_one(place, way, accept) as answer:
+            leads_to = answer.leads_to
+            if leads_to is None or not way.is_followed(place, leads_to):
+                yield answer
+                return
+        place = leads_to
+    raise FetchError(str(place), f"it redirects more than {MAX_REDIRECTS} times")
 
-    client = h11.Connection(h11.CLIENT)
+
+@contextmanager
+def _get_one(place: Url, way: Way, accept: str) -> Iterator[Response]:
+    host, port = place.target
+    url = httpcore.URL(scheme=place.scheme, host=host, port=port, target=place.path)
     own = [("Host", place.authority), ("User-Agent", "skills-agent"), ("Connection", "close")]
-    request = h11.Request(method="GET", target=place.path, headers=[*own, *headers])
+    wanted = [("Accept", accept), ("Accept-Encoding", "identity")]
     try:
-        with _connected(place, way) as connection:
-            connection.settimeout(min(_left(way.end), IDLE_SECONDS))
-            connection.sendall((client.send(request) or b"") + (client.send(h11.EndOfMessage()) or b""))
-            yield _answer(_events(client, connection, way.end))
+        stream = TimedStream(_connected(place, way), way.end)
+        # It refuses headers of more than 100 KiB.
+        connection = httpcore.HTTP11Connection(url.origin, stream)
+        with connection, connection.stream("GET", url, headers=[*own, *wanted]) as answer:
+            named = {name.decode("ascii").lower(): value.decode("latin-1") for name, value in answer.headers}
+            yield Response(place, answer.status, named, answer.iter_stream())
     except TimeoutError as error:
         raise FetchError(str(place), "it takes too long") from error
-    except (OSError, h11.ProtocolError) as error:
+    except (OSError, httpcore.ProtocolError) as error:
         raise FetchError(str(place), one_line(str(error), MAX_SHOWN)) from error
-
-
-def following(place: Url, location: str) -> Url:
-    """Return where a redirect leads. Raises FetchError."""
-    try:
-        return parse_url(urljoin(str(place), location.partition("#")[0]))
-    except ValueError as error:  # what is no URL to urljoin
-        raise FetchError(one_line(location, MAX_SHOWN), "its host cannot be read") from error
 
 
 def _connected(place: Url, way: Way) -> socket.socket:
     proxy = proxy_for(place.target, way.environment) if place.scheme == "https" else None
     reach = proxy.connect if proxy else connect
-    connection = reach(place.target, is_allowed=way.is_allowed, seconds=_left(way.end))
+    connection = reach(place.target, is_allowed=way.allowed_at(place), seconds=patience(way.end))
     if place.scheme == "http":
         return connection
     try:
-        connection.settimeout(min(_left(way.end), IDLE_SECONDS))
+        connection.settimeout(patience(way.end))
         return ssl.create_default_context().wrap_socket(connection, server_hostname=place.target.host)
     except BaseException:
         connection.close()
         raise
-
-
-def _left(end: float) -> float:
-    if (left := end - monotonic()) <= 0:
-        raise TimeoutError
-    return left
-
-
-def _events(client: "h11.Connection", connection: socket.socket, end: float) -> Iterator[Any]:
-    """Yield the events of an answer. The parser refuses headers of more than 16 KiB."""
-    import h11  # noqa: PLC0415
-
-    while True:
-        event = client.next_event()
-        if event is h11.NEED_DATA:
-            connection.settimeout(min(_left(end), IDLE_SECONDS))
-            client.receive_data(connection.recv(CHUNK_BYTES))
-            continue
-        yield event
-        if event is h11.PAUSED or isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
-            return
-
-
-def _answer(events: Iterator[Any]) -> Response:
-    import h11  # noqa: PLC0415
-
-    response = next(event for event in events if isinstance(event, h11.Response))
-    headers = {name.decode("ascii"): value.decode("latin-1") for name, value in response.headers}
-    data = (bytes(event.data) for event in events if isinstance(event, h11.Data))
-    return Response(response.status_code, headers, data)

@@ -7,7 +7,7 @@ check is passed by.
 import re
 from contextlib import suppress
 from typing import Final, NamedTuple, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from skills_agent.skills.errors import DetailedError, NetworkError
 from skills_agent.skills.text import one_line
@@ -155,8 +155,8 @@ def split_authority(text: str) -> tuple[str, int | None]:
     return host, int(port)
 
 
-def parse_url(text: str) -> Url:
-    """Return a URL in its parts. Raises FetchError.
+def parse_url(text: str, base: str = "") -> Url:
+    """Return a URL in its parts; one that is relative is read from `base`. Raises FetchError.
 
     Refused are user names in it (`https://api.github.com@evil.example`), control characters, blanks and
     backslashes, which parsers read in different ways, and hosts that are not written in ASCII.
@@ -167,7 +167,7 @@ def parse_url(text: str) -> Url:
     if _ODD.search(text):
         raise FetchError(shown, "it holds a blank, a backslash or a control character")
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(urljoin(base, text))
     except ValueError as error:
         raise FetchError(shown, "its host cannot be read") from error
     if parts.scheme not in PORTS:
