@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import from_archive
@@ -38,13 +38,6 @@ _GONE: Final = frozenset({404, 410})
 _METADATA: Final = frozenset({"168.63.129.16", "fd00:ec2::254", "100.100.100.200", "192.0.0.192"})
 _NOWHERE: Final = "255.255.255.255"
 """No connection goes there, on any system."""
-
-
-class Pin(NamedTuple):
-    """What a name meant when it was checked: a program that asks again could get another answer."""
-
-    target: NetTarget
-    addresses: tuple[str, ...]
 
 
 class Site:
@@ -84,15 +77,18 @@ class Site:
                 copy.write(piece)
         return digest.hexdigest()
 
-    def pin(self, target: NetTarget) -> Pin:
-        """Return where a host is, if that is allowed. Raises PackageError."""
+    def addresses_of(self, target: NetTarget) -> tuple[str, ...]:
+        """Return where a host is, if that is allowed: who asks again could get another answer.
+
+        Raises PackageError.
+        """
         try:
             found = resolve(target, is_allowed=is_public, seconds=_RESOLVE_SECONDS)
         except AddressRefusedError as error:
             raise self.refused(f"{str(error).rstrip('.')}{self.advice}") from error
         except HostUnknownError:  # behind a proxy nobody here knows names, and ssh may know others
-            return Pin(target, (_NOWHERE,))
-        return Pin(target, tuple(str(place[0]) for *_, place in found))
+            return (_NOWHERE,)
+        return tuple(str(place[0]) for *_, place in found)
 
     @property
     def advice(self) -> str:

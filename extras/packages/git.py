@@ -11,17 +11,16 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import IO, Final, NamedTuple
 
 from skills_agent.packages.address import Address
-from skills_agent.packages.download import Pin
 from skills_agent.packages.entries import ArchiveEntry, Kind, write_entries
 from skills_agent.packages.errors import not_offered, shown
 from skills_agent.packages.offer import OfferedSkill, Selection
-from skills_agent.packages.origins import check_host
+from skills_agent.packages.origins import check_host, reached
 from skills_agent.packages.staging import stage
 from skills_agent.skills.scripts.programs import find_program, path_outside
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -113,8 +112,11 @@ def from_git(wanted: Selection) -> tuple[OfferedSkill, ...]:
 class Git:
     """`git`, with a bare repository of ours."""
 
-    def __init__(self, address: Address, folder: Path, pin: Pin | None) -> None:
-        """Name a folder to be made, and the one place that is asked. Raises PackageError without `git`."""
+    def __init__(self, address: Address, folder: Path, addresses: Sequence[str]) -> None:
+        """Name a folder to be made, the one place that is asked, and where it is; no addresses: anywhere.
+
+        Raises PackageError without `git`.
+        """
         path, here = os.environ.get("PATH", os.defpath), Path.cwd()
         program, elsewhere = find_program("git", path, here)
         if program is None:
@@ -129,11 +131,11 @@ class Git:
         user = {name: os.environ[name] for name in names}
         user["PATH"] = path_outside(path, here)  # git finds ssh, and what it asks with, by it
         self._environment = {"GIT_SSH_COMMAND": _SSH, **user, **_FIXED, "GIT_DIR": str(folder.resolve())}
-        if pin and ":" not in pin.target.host:  # an address of IPv6 is no name
-            host, port = pin.target
-            options.append(f"http.curloptResolve={pin.target}:{','.join(pin.addresses)}")  # since git 2.37
-            key = host if port == _SSH_PORT else f"[{host}]:{port}"
-            way = shlex.join([f"-oHostName={pin.addresses[0]}", f"-oHostKeyAlias={key}"])
+        _, target = reached(address)
+        if addresses and target and ":" not in target.host:  # an address of IPv6 is no name
+            options.append(f"http.curloptResolve={target}:{','.join(addresses)}")  # since git 2.37
+            key = target.host if target.port == _SSH_PORT else f"[{target.host}]:{target.port}"
+            way = shlex.join([f"-oHostName={addresses[0]}", f"-oHostKeyAlias={key}"])
             self._environment["GIT_SSH_COMMAND"] += f" {way}"
         self._command = [program, *(part for option in options for part in ("-c", option))]
 

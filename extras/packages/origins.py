@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from skills_agent.packages.address import Address, parse_address
-from skills_agent.packages.download import Pin, Site
+from skills_agent.packages.download import Site
 from skills_agent.packages.journal import is_own, make_own
 from skills_agent.skills.network.hosts import PORTS, NetTarget
 
@@ -21,17 +21,17 @@ _HOSTS: Final = "hosts"
 """The file with what was typed, in a folder of the user's state."""
 
 
-def check_host(address: Address) -> Pin | None:
-    """Return where git may ask for a repository; None: wherever the address that was typed leads.
+def check_host(address: Address) -> tuple[str, ...]:
+    """Return the addresses where git may ask for a repository; none: wherever what was typed leads.
 
     Raises PackageError for an address that nobody typed and that is no public one.
     """
     if address.is_typed:
-        return None
-    site, (scheme, target) = Site(address), _reached(address)
+        return ()
+    site, (scheme, target) = Site(address), reached(address)
     if scheme not in {"https", "ssh"} or target is None:
         raise site.refused(f"it is reached neither by https nor by ssh{site.advice}")
-    return site.pin(target)
+    return site.addresses_of(target)
 
 
 def parse_locked(text: str, base: Path, hosts: Collection[str] | None) -> Address:
@@ -65,11 +65,12 @@ def note_typed(state: Path, address: Address) -> None:
 
 def _host_of(address: Address) -> str:
     """Return scheme, host and port of an address; empty for a place without."""
-    scheme, target = _reached(address)
+    scheme, target = reached(address)
     return f"{scheme}://{target}" if target else ""
 
 
-def _reached(address: Address) -> tuple[str, NetTarget | None]:
+def reached(address: Address) -> tuple[str, NetTarget | None]:
+    """Return scheme, host and port of an address; of a place on this machine no host."""
     place = address.place
     if "://" not in place:  # git@host:owner/repo
         place = f"ssh://{place.replace(':', '/', 1)}"

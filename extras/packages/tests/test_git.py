@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from skills_agent.packages.address import Address, parse_address
-from skills_agent.packages.download import Pin
 from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.git import Git
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.network.hosts import NetTarget
 from tests.git_server import SKILL, GitSite, Repository, serving_git
 from tests.raw_servers import certify
 
@@ -130,8 +128,7 @@ def test_git_asks_where_a_name_was_when_it_was_checked(
     commit = repository.skill()
     port = int(site.url.rpartition(":")[2])
     url = f"http://moved.invalid:{port}/acme/skills.git"
-    pin = Pin(NetTarget("moved.invalid", port), ("127.0.0.1",))
-    git = Git(Address(url, "git", url), ask.place / "git", pin)
+    git = Git(Address(url, "git", url), ask.place / "git", ["127.0.0.1"])
     assert git.run("ls-remote", "--", url, "HEAD").decode().split() == [commit, "HEAD"]
 
 
@@ -144,9 +141,7 @@ def test_ssh_does_too_and_holds_the_key_against_the_name(
     program.chmod(0o755)
     monkeypatch.setenv("GIT_SSH_COMMAND", str(program))
     url = f"ssh://git@moved.invalid:{port}/x.git"
-    git = Git(
-        Address(url, "git", url), ask.place / "git", Pin(NetTarget("moved.invalid", port), ("192.0.2.1",))
-    )
+    git = Git(Address(url, "git", url), ask.place / "git", ["192.0.2.1"])
     with pytest.raises(PackageError):
         git.run("ls-remote", "--", url)
     arguments = (ask.place / "arguments").read_text().splitlines()
