@@ -164,7 +164,7 @@ def _phrase(path: Path) -> str:
 
 
 def parts() -> Iterator[str]:
-    """Yield how many promises of each part the suite holds in each host."""
+    """Yield how many promises of each part the suite holds, and in which hosts."""
     suite = (ROOT / "tests" / "contracts" / "test_parts.py").read_text(encoding="utf-8")
     (listed,) = re.findall(r"^HOSTS = \[(.*)\]$", suite, re.MULTILINE)
     hosts = listed.split(", ")
@@ -172,8 +172,8 @@ def parts() -> Iterator[str]:
     held = {
         part: tests.count("\n@each_host\n") for part, tests in zip(sections[::2], sections[1::2], strict=True)
     }
-    rows = ([f"`{part}`", *[str(count)] * len(hosts)] for part, count in held.items() if count)
-    yield from _table(["part", *(f"`{host}`" for host in hosts)], rows)
+    counts = ", ".join(f"`{part}` {count}" for part, count in held.items() if count)
+    yield f"{counts}, each in {', '.join(f'`{host}`' for host in hosts)}."
 
 
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {

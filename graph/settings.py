@@ -71,7 +71,7 @@ class Settings(Limits):
     """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all layers."""
 
     workspace: Path = field(default_factory=current_folder)
-    """Where the agent works: its file tools are confined to it, scripts start in it."""
+    """Where the agent works: file tools are confined to it, scripts start in it."""
     skills_dirs: tuple[Path, ...] = ()
     """More folders of skills, or single skills; the last one is the strongest source."""
     bundled_skills: bool = True
@@ -88,9 +88,9 @@ class Settings(Limits):
     max_skill_body_lines: Positive = 500
     """Lines of a skill's instructions in the prompt; the rest is read section by section."""
     block_angle_brackets_in_frontmatter: bool = False
-    """Skip skills whose frontmatter holds `<` or `>`; otherwise these are escaped."""
+    """Skip skills whose frontmatter holds `<` or `>`."""
     on_change: OnChange = "pin"
-    """A loaded skill that changed on disk: keep what the thread loaded, load it anew, or ask a person."""
+    """What happens when a loaded skill [changes](threads.md#a-skill-that-changes-or-goes)."""
 
     model: str = ""
     """`offline` or `<provider>:<model>` ([Models](library.md#models)). Empty: openai when OPENAI_API_KEY is
@@ -98,20 +98,20 @@ class Settings(Limits):
     model_parameters: dict[str, Any] = field(default_factory=dict)
     """Passed to the provider's chat model: `{"temperature": 0}`."""
     system_prompt: str = ""
-    """What is added to the agent's instructions, in its one system message."""
+    """Added to the agent's instructions."""
     agents_md: Literal["off", "on"] = "off"
-    """Add the `AGENTS.md` of the workspace, too. An untrusted workspace cannot set this."""
+    """Add the workspace's `AGENTS.md`, too."""
     allowed_models: tuple[str, ...] = ("offline", "openai:*")
     """Models that a caller may choose, as names or patterns."""
 
     require_approval_for: frozenset[str] = frozenset({"run", "write", "network", "delete"})
     """Risks and calls that a person is asked about: `run`, `fetch_url`, `Bash(git push:*)`."""
     approval: Approval = "ask"
-    """What happens to a call that needs an approval: a question, a refusal, or the end of the turn."""
+    """What happens to a call that needs an [approval](policy.md#approvals)."""
     allowed_tools: Mode = "recommend"
-    """What `allowed-tools` of loaded skills means: advice, a limit, a stricter one, or an approval."""
+    """What [`allowed-tools`](policy.md#what-allowed-tools-means) of loaded skills means."""
     always_allowed_tools: frozenset[str] = ALWAYS_ALLOWED
-    """Tools that these limits never stop."""
+    """Tools that `allowed_tools` never stops."""
     exclude_tools: tuple[str, ...] = ()
     """Calls that are always denied, as in `allowed-tools`: `write_file`, `Bash(rm:*)`, `Skill(x-*)`."""
     protected_paths: tuple[str, ...] = ()
@@ -120,24 +120,24 @@ class Settings(Limits):
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     script_memory: Positive = 2_147_483_648
-    """Bytes of memory for each process of a script, and for all of them together."""
+    """Bytes of memory for each process of a script, and for all together."""
     script_secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Environment variables that the scripts of a skill get: `{"deploy": ["DEPLOY_KEY"]}`."""
     script_folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """[Folders](skills.md#shared-folders) that a skill's scripts see, to write behind `rw:`:
     `{"notes": ["rw:~/Notes"]}`."""
     sandbox: Literal["auto", "require", "off"] = "auto"
-    """Run scripts in a sandbox: if one works (`auto`), in one or not at all (`require`), never (`off`)."""
+    """Whether scripts run in the [sandbox](sandbox.md)."""
     workdir: Literal["workspace", "thread"] = "workspace"
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
     enable_run_command: Offer = "auto"
-    """Offer a shell (`run_command`): if the sandbox works (`auto`), always (`on`), never (`off`)."""
+    """Whether to offer [command lines](shell.md) (`run_command`)."""
     tool_timeout: Seconds | None = 600.0
     """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
     read_images: bool = False
-    """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
+    """Show the model images that `read_file` and `read_resource` read."""
     audit: Literal["on", "require", "off"] = "on"
-    """Keep a record of every turn. `require`: stop if it cannot be written."""
+    """Keep a [record](audit.md) of every turn."""
     audit_folder: Path = Path(".agent", "runs")
     """The folder of the records; a relative path starts at the workspace."""
 

@@ -80,7 +80,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
         _beginning,
     ),
     "run_resumed": Kind(
-        "A run went on in another invocation: with an answer, or after it was cut off.",
+        "A run went on: with an answer, or after it was cut off.",
         "caller verified " + _OPERATOR,
         lambda record: f"went on: {caller_text(record)}",
     ),
@@ -124,7 +124,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "A model's reply failed, broke off, or answered nothing.", "message_id reason wait", _withdrawal
     ),
     "history_summarized": Kind(
-        "Older turns are shown to the model as a summary from now on.",
+        "From now on the model reads older turns as a summary.",
         "by failure turns input_tokens output_tokens seconds",
         "earlier turns: {turns} summed up ({by})[: no summary by the model, {failure}]",
     ),
@@ -134,7 +134,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "{decision} ({by}): {call}: {reason}",
     ),
     "approval_asked": Kind(
-        "A person was asked about a call, or whether to run it again after it was cut off.",
+        "A person was asked about a call, or about running it again.",
         "call_id tool args question digest",
         "asked a person: {call}: {question}",
     ),
@@ -145,22 +145,22 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "{decision}, for the {scope}[ {pattern}]: {reason}",
     ),
     "answer_refused": Kind(
-        "An answer of another shape was not taken; the question was put again.",
+        "An answer of another shape was refused; the question was put again.",
         "fault",
         "an answer was not taken: {fault}",
     ),
     "grant_revoked": Kind(
-        "A grant of a thread was revoked: by `threads revoke`, or by a program with `Threads.revoke`.",
+        "A grant was revoked (`threads revoke`, `Threads.revoke`).",
         "call_id tool scope pattern",
         "revoked what was granted with {call_id}: {tool}, for the {scope} {pattern}",
     ),
     "state_updated": Kind(
-        "Somebody changed a thread from outside of the graph (`update_state`).",
+        "Somebody changed the thread from outside (`update_state`).",
         "as_node channels grants skills",
         "changed from outside[ as {as_node}]: {channels}[; grants: {grants}][; skills: {skills}]",
     ),
     "thread_forked": Kind(
-        "The thread was made as a copy of another one at a step; the record of `source` has what was before.",
+        "The thread began as a copy of `source`, whose record has what was before.",
         "source at request without_skills",
         "copied from thread {source} at checkpoint {at}[, without skill {without_skills}]",
     ),
@@ -201,12 +201,12 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "ended, {outcome}[: {reason}]; the answer has {answer_bytes} bytes",
     ),
     "torn_line": Kind(
-        "The line before was cut off by the end of a process; this is what there was of it.",
+        "What there was of a line that the end of a process cut off.",
         "bytes fragment",
         "a line of {bytes} bytes was cut off here by the end of a process",
     ),
     "events_lost": Kind(
-        "The file could not be written for a time: so many events are missing here.",
+        "The file could not be written: so many events are missing here.",
         "lost cause",
         "{lost} events are missing here: {cause}",
     ),
