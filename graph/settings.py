@@ -77,7 +77,7 @@ class Settings(Limits):
     bundled_skills: bool = True
     """Offer the skills that ship with this package."""
     enable_skills: bool = True
-    """False: the same agent without any trace of skills."""
+    """False: the same agent without skills."""
     skill_sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Sets that a caller may choose by `Context.skills`: names or globs of skills; `!` excludes:
     `{"support": ["billing-*", "!billing-admin"]}`."""
@@ -86,7 +86,7 @@ class Settings(Limits):
     context_window: Positive | None = None
     """Tokens that the model can read. None: what the chat model says of itself, else 128,000."""
     max_skill_body_lines: Positive = 500
-    """Lines of a skill's instructions in the prompt; the rest is read section by section."""
+    """Lines of a skill's instructions in the prompt."""
     block_angle_brackets_in_frontmatter: bool = False
     """Skip skills whose frontmatter holds `<` or `>`."""
     on_change: OnChange = "pin"

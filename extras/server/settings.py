@@ -11,12 +11,12 @@ class ServerSettings(ExtraSettings, frozen=True, kw_only=True):
 
     extra: ClassVar[str] = "server"
     database: str = ""
-    """Where the command line keeps threads: `postgresql://...`. Empty: a SQLite file of this user."""
+    """Where the command line keeps [threads](command-line.md#threads-in-postgresql)."""
     tokens: Path | None = None
     """The file that names the users of a server by the hashes of their tokens ([server.md](server.md))."""
     jwt_issuer: str = ""
-    """The issuer (`iss`) whose JSON Web Tokens a server takes, beside those of `tokens`."""
+    """The issuer (`iss`) whose JSON Web Tokens a server takes."""
     jwt_audience: str = ""
     """The audience (`aud`) that these must name."""
     jwt_keys: str = ""
-    """The address of the issuer's keys (JWKS). Empty: `<jwt_issuer>/.well-known/jwks.json`."""
+    """The address of the issuer's keys (JWKS)."""
