@@ -21,6 +21,7 @@ from skills_agent.skills.confined import read_beneath, read_own_file, write_own_
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.policy.trust import MAX_CONFIG
 from skills_agent.skills.risk import RISKS
+from skills_agent.skills.strict_json import strict_json
 from skills_agent.skills.text import cut, readable
 from skills_agent.skills.visible import visible_line
 
@@ -137,7 +138,7 @@ class ConfigFile(NamedTuple):
         text = self.raw.decode()
         try:
             is_toml = self.path.suffix == ".toml"
-            values = _read_toml(text) if is_toml else json.loads(text, object_pairs_hook=_once)
+            values = _read_toml(text) if is_toml else strict_json(text)
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
         if not isinstance(values, dict):
@@ -268,14 +269,6 @@ def _sized(path: Path, raw: bytes) -> ConfigFile:
     if len(raw) > MAX_CONFIG:
         return ConfigFile(path, fault=f"it is larger than {MAX_CONFIG:,} bytes")
     return ConfigFile(path, raw)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a name that is there twice: a person reads one of them, and the program takes the other."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise ValueError("it has the same name twice in one object")
-    return values
 
 
 def _read_toml(text: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from langchain_core.runnables import RunnableLambda
 from typing_extensions import override
 
 from skills_agent.nodes.conversation import blocks_of
+from skills_agent.skills.strict_json import strict_json
 from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, note_that, refusal_of
 from skills_agent.state.records import UsageRecord
 from skills_agent.state.reducers import spent
@@ -165,7 +166,7 @@ def strict_arguments(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        parsed = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        parsed = strict_json(text)
     except json.JSONDecodeError as error:
         near = text[max(error.pos - _NEAR, 0) : error.pos + _NEAR]
         raise ValueError(f"{error}, near {near!r}") from error
@@ -276,19 +277,6 @@ def _add(pieces: list[ToolCallChunk], piece: ToolCallChunk) -> None:
         last["args"] = (last["args"] or "") + (piece["args"] or "")
     else:
         pieces.append(piece.copy())
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} is there twice")
-    return made
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
 
 
 def usage_of(state: AgentState, reply: Reply) -> UsageRecord | None:

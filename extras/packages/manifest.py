@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ from skills_agent.packages.errors import EntryError
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.library.contents import LEFT_OUT
+from skills_agent.skills.strict_json import strict_json
 from skills_agent.skills.visible import visible_line
 
 MANIFEST_FILE: Final = ".skill-manifest.json"
@@ -45,8 +46,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     def content(self) -> bytes:
         """Return the file: the same bytes for the same manifest, by any version of anything."""
-        written: dict[str, Any] = msgspec.to_builtins(self) | {"version": self.version}
-        return json.dumps(written, ensure_ascii=False, indent=2, sort_keys=True).encode() + b"\n"
+        return (
+            json.dumps(msgspec.to_builtins(self), ensure_ascii=False, indent=2, sort_keys=True).encode()
+            + b"\n"
+        )
 
     def check(self, name: str, digest: str, files: Mapping[str, str], file: Path) -> None:
         """Raise EntryError where it is of another skill."""
@@ -98,8 +101,7 @@ def read_manifest_file(folder: Path) -> bytes | None:
 def parse_manifest(raw: bytes, file: Path) -> Manifest:
     """Read what a manifest holds. Raises EntryError."""
     try:
-        # The decoder of msgspec would take the last of two values for one key, and others the first.
-        read = json.loads(raw, object_pairs_hook=_once)
+        read = strict_json(raw)
         version = read.get("version") if isinstance(read, dict) else None
         if isinstance(version, int) and version > 1:
             raise _refused(file, "it was written by a newer version of skills-agent: use that one")
@@ -113,12 +115,3 @@ def parse_manifest(raw: bytes, file: Path) -> Manifest:
 
 def _refused(file: Path, reason: str) -> EntryError:
     return EntryError(str(file.parent), MANIFEST_FILE, reason)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{twice} is there twice")
-    return found
