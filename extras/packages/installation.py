@@ -1,11 +1,10 @@
 """What would change by installing, updating, going back and removing, to be shown; and doing just that."""
 
-import re
 import shutil
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -13,7 +12,7 @@ from skills_agent.packages.address import Address, portable
 from skills_agent.packages.backups import Backup, backups_of, keep_backup
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Put
-from skills_agent.packages.lock import LockedSkill, read_lock
+from skills_agent.packages.lock import LockedSkill, is_digest, read_lock
 from skills_agent.packages.manifest import manifest_digest
 from skills_agent.packages.offer import OfferedSkill
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said
@@ -25,7 +24,6 @@ from skills_agent.skills.library.contents import SnapshotError, digest_of
 from skills_agent.skills.visible import visible_line
 
 ChangeKind = Literal["new", "update", "same", "remove"]
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Change(NamedTuple):
@@ -65,16 +63,13 @@ class Change(NamedTuple):
 def plan(
     target: Target, skills: Iterable[OfferedSkill], at: datetime, signatures: Signatures
 ) -> tuple[Change, ...]:
-    """Return what installing skills would change, by name, and who signed it.
+    """Return what installing skills would change, in their order, and who signed them.
 
     Raises PackageError, also for a signature that does not count, and without a good one if one is required.
     """
     lock = read_lock(target.folder)
-    changes: dict[str, Change] = {}
-    for skill in skills:
-        change = checked(change_to(target, skill, lock.get(skill.name)), signatures)
-        changes[skill.name] = change._replace(after=entry_of(target, change, at))
-    return tuple(changes[name] for name in sorted(changes))
+    changes = [checked(change_to(target, skill, lock.get(skill.name)), signatures) for skill in skills]
+    return tuple(change._replace(after=entry_of(target, change, at)) for change in changes)
 
 
 def change_to(target: Target, skill: OfferedSkill, before: LockedSkill | None) -> Change:
@@ -109,7 +104,7 @@ def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Chang
     if not is_spec_name(name):
         raise PackageError(f"{visible_line(name)} is no name of a skill.")
     found, before = target.found(name), read_lock(target.folder).get(name)
-    backups = [each for each in backups_of(target.backups, name) if _DIGEST.fullmatch(each.digest)]
+    backups = [each for each in backups_of(target.backups, name) if is_digest(each.digest)]
     wanted = [
         backup for backup in backups if backup.digest != found and backup.digest.startswith(version.lower())
     ]

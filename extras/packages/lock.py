@@ -76,6 +76,11 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.source if self.proposed is None else f"proposed in thread {self.proposed.thread}"
 
 
+def is_digest(text: str) -> bool:
+    """Return whether a text is a digest of a skill, and no sentence that says why there is none."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 Lock = Mapping[str, LockedSkill]
 """What a lock holds, by name."""
 
@@ -135,7 +140,7 @@ def parse_lock(raw: bytes, file: Path) -> Lock:
     for skill in skills:
         if not is_spec_name(skill.name):
             raise _unusable(file, f"{visible_line(skill.name)} is no name of a skill")
-        if not _DIGEST.fullmatch(skill.digest):
+        if not is_digest(skill.digest):
             raise _unusable(file, f"the digest of {skill.name} is none")
     by_name = {skill.name: skill for skill in skills}
     if len(by_name) < len(skills):

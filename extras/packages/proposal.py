@@ -21,7 +21,7 @@ from skills_agent.packages.address import Address
 from skills_agent.packages.entries import check_names, refused_entry
 from skills_agent.packages.errors import PackageError, shown
 from skills_agent.packages.installation import Change, change_to, entry_of, install
-from skills_agent.packages.lock import LockedSkill, Proposed, read_lock
+from skills_agent.packages.lock import LockedSkill, Proposed, is_digest, read_lock
 from skills_agent.packages.manifest import MANIFEST_FILE
 from skills_agent.packages.offer import Selection
 from skills_agent.packages.staging import copy_skill, stage
@@ -39,7 +39,6 @@ MAX_FILES: Final = 20
 MAX_BYTES: Final = 200_000
 _FINDINGS: Final = 10
 _SHOWN: Final = 240
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NUMBERED: Final = re.compile(r"-\d+$")
 
 Vouched = Callable[[Path, str, str], str]
@@ -140,7 +139,7 @@ def _untouchable(
         if name in known:
             return f"it is a skill of another place ({visible_line(known[name])})"
         return "skills.lock has it" if before is not None and before.proposed is None else ""
-    if not _DIGEST.fullmatch(found):
+    if not is_digest(found):
         return f"what is there cannot be read as a skill ({visible_line(found)})"
     if before is not None and before.proposed is None:
         return f"it was installed from {visible_line(before.source)}"
