@@ -14,7 +14,7 @@ from skills_agent.sandbox.layer import ChangeList, Layer
 from skills_agent.sandbox.layered import LayerStore
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.real_folder import Before, changes_since, look_before
-from skills_agent.sandbox.scan import Entry, Folders, opened
+from skills_agent.sandbox.scan import Entry, Folders, open_with_rights
 from skills_agent.sandbox.stage import copy_entry
 from skills_agent.skills.confined import is_in, make_folder_beneath, open_folder_beneath, outermost
 from skills_agent.skills.errors import ScriptError
@@ -166,8 +166,8 @@ def _copy(change: Change, source: Entry, above: int) -> Change:
             with suppress(FileExistsError):
                 os.mkdir(target.name, dir_fd=above)
         elif stat.S_ISREG(status.st_mode):
-            with opened(source.name, source.folder, status):  # this user may have no rights to it
-                copy_entry(source, target, status)
+            os.close(open_with_rights(source.name, source.folder, status))
+            copy_entry(source, target, status)
         else:
             copy_entry(source, target, status)
         is_now = os.lstat(target.name, dir_fd=above)

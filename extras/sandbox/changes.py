@@ -149,20 +149,19 @@ class Judge:
         """Decide about one change."""
         if why := self._refused(change):
             return JudgedChange(change, "deny", why)
-        is_cached = any(part.casefold() == CACHE for part in change.path.split("/"))
+        is_cached = CACHE in change.path.casefold().split("/")
         if is_cached and change.act != "removed" and not self._is_of_new_package(change):
             return JudgedChange(change, "deny")
-        is_allowed = any(is_in(change.path, each) or each == "." for each in allowed) or (
-            change.kind == "folder"
-            and change.act == "added"
-            and any(is_in(each, change.path) for each in allowed)
-        )
-        why = self.obeyed(change)
-        if why and self._has_other_names(change):
+        if not (why := self.obeyed(change)):
+            return JudgedChange(change, "allow")
+        if self._has_other_names(change):
             return JudgedChange(change, "deny", "it is a file of several names (hard links)")
-        if why and not is_allowed:
-            return JudgedChange(change, "ask", why)
-        return JudgedChange(change, "allow")
+        is_on_way = change.kind == "folder" and change.act == "added"
+        is_allowed = any(
+            each == "." or is_in(change.path, each) or (is_on_way and is_in(each, change.path))
+            for each in allowed
+        )
+        return JudgedChange(change, "allow") if is_allowed else JudgedChange(change, "ask", why)
 
     def _is_of_new_package(self, change: Change) -> bool:
         """Return whether a cached file came with its source, in a folder of packages."""

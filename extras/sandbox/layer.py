@@ -23,11 +23,11 @@ from skills_agent.sandbox.scan import (
     Seen,
     closed_after,
     is_touched,
-    opened,
+    open_with_rights,
     scan,
     too_much,
 )
-from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.confined import open_beneath, read_beneath
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.posix import FILE
 from skills_agent.skills.scripts.changes import MAX_CHANGES, Act, Change, Kind
@@ -100,16 +100,17 @@ class ChangeList:
     def is_now(self, path: str, act: Act, status: os.stat_result, folder: int) -> Change:
         """Return what is at a path now, the last part of it in an open folder. Raises OSError."""
         kind, name = kind_of(status.st_mode), path.rpartition("/")[2]
-        change = Change(path, act, kind, mode=stat.S_IMODE(status.st_mode))
+        size, digest, target = 0, "", ""
         if kind == "link":
-            return change._replace(target=os.readlink(name, dir_fd=folder))
-        if kind not in {"file", "executable"}:
-            return change
-        self._bytes += status.st_size
-        if self._bytes > MAX_BYTES:
-            raise too_much(f"files of more than {MAX_BYTES >> 30} GiB")
-        with opened(name, folder, status) as file:
-            return change._replace(size=status.st_size, digest=digest_of(file))
+            target = os.readlink(name, dir_fd=folder)
+        elif kind in {"file", "executable"}:
+            size = status.st_size
+            self._bytes += size
+            if self._bytes > MAX_BYTES:
+                raise too_much(f"files of more than {MAX_BYTES >> 30} GiB")
+            with closed_after(open_with_rights(name, folder, status)) as file:
+                digest = digest_of(file)
+        return Change(path, act, kind, size, digest, target, stat.S_IMODE(status.st_mode))
 
     def compare(
         self,
@@ -245,7 +246,8 @@ def digest_of(file: int) -> str:
 
 def start_of(layer: Layer, change: Change, limit: int) -> bytes:
     """Return the first bytes of a file as it is now. Raises OSError."""
-    return read_beneath(layer.content, change.path, limit, follow=False)
+    with closed_after(open_beneath(layer.content, change.path, follow=False)) as file:
+        return os.read(file, limit)
 
 
 def diff_of(layer: Layer, change: Change) -> str:

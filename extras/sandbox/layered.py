@@ -110,8 +110,10 @@ class Layers(Care):
     def written(self, workdir: Path, moment: int) -> list[WrittenFile]:  # noqa: ARG002 - the layers know
         """Return the files that were applied, in name order."""
         return sorted(
-            WrittenFile(readable(os.path.relpath(f"{layer.lower}/{change.path}", workdir)), change.size)
-            for layer, found in self.judged.items()
+            WrittenFile(readable(os.path.normpath(f"{above}/{change.path}")), change.size)
+            for above, found in (
+                (os.path.relpath(layer.lower, workdir), found) for layer, found in self.judged.items()
+            )
             for change, decision, _ in found
             if decision == "allow" and change.act != "removed" and change.kind in {"file", "executable"}
         )

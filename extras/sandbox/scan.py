@@ -20,7 +20,7 @@ MAX_DEPTH: Final = 200
 NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What is said of a path on whose way something is no folder."""
 AS_IT_IS: Final = os.stat_result((stat.S_IFDIR | stat.S_IRWXU, *[0] * 9))
-"""For `opened`: a folder whose rights stay as they are."""
+"""For `open_with_rights`: a folder whose rights stay as they are."""
 D = TypeVar("D", bound=int | None)
 
 
@@ -34,9 +34,8 @@ def closed_after(descriptor: D) -> Iterator[D]:
             os.close(descriptor)
 
 
-@contextmanager
-def opened(name: str, folder: int, status: os.stat_result) -> Iterator[int]:
-    """Yield a descriptor of a file or folder, after this user got the rights to read it. Raises OSError."""
+def open_with_rights(name: str, folder: int, status: os.stat_result) -> int:
+    """Open a file or folder to read it, after this user got the rights to. Raises OSError."""
     is_folder = stat.S_ISDIR(status.st_mode)
     needed = stat.S_IRUSR | (stat.S_IXUSR if is_folder else 0)
     is_given = status.st_mode & needed != needed and status.st_uid == os.geteuid() != 0
@@ -47,8 +46,7 @@ def opened(name: str, folder: int, status: os.stat_result) -> Iterator[int]:
     elif is_given:
         with closed_after(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)) as file:
             Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
-    with closed_after(os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)) as descriptor:
-        yield descriptor
+    return os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)
 
 
 class Entry(NamedTuple):
@@ -141,7 +139,7 @@ def scan(
     """Yield what is in a folder and in those beneath it, the nearest to the top first.
 
     Left out are `skipped` paths, what is in them, and what vanishes meanwhile. `enters` returns of a folder
-    the status by which it is `opened`, None to leave out what is in it; so is that of one which cannot be
+    the status for `open_with_rights`, None to leave out what is in it; so is that of one which cannot be
     listed, or lies deeper than `MAX_DEPTH`, unless `is_strict`: then it raises OSError and ScriptError. It
     raises OSError where the folder itself cannot be listed.
     """
@@ -152,7 +150,7 @@ def scan(
                 continue
             try:
                 above, name = folders.entry(path)
-                with opened(name, above, rights) as folder:
+                with closed_after(open_with_rights(name, above, rights)) as folder:
                     listing = _listed(path, folder, skipped, is_free)
                     if path.count("/") < MAX_DEPTH - 1:
                         yield listing

@@ -35,10 +35,10 @@ def translate_tree(folder: Path, paths: Mapping[bytes, bytes], since: int) -> No
         return content
 
     for above, folders, files in walk(folder):
-        for name in (*folders, *files):
+        for path in (f"{above}/{name}" for name in (*folders, *files)):
             with suppress(OSError):  # of a folder in which this user may not write
-                if Path(above, name).lstat().st_ctime_ns >= since:
-                    translate_file(Path(above, name), translate)
+                if os.lstat(path).st_ctime_ns >= since:
+                    translate_file(Path(path), translate)
 
 
 def translate_file(path: Path, translate: Callable[[bytes], bytes]) -> None:
