@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skills_agent.skills.policy.verdict import UnanswerableError as UnanswerableError
     from skills_agent.state.call_attempt import call_attempt as call_attempt
     from skills_agent.state.context import Context as Context
+    from skills_agent.state.forks import Subagent as Subagent
 
 _HOMES = {
     "skills_agent.graph.app": ("graph",),
@@ -47,6 +48,7 @@ _HOMES = {
     "skills_agent.skills.policy.verdict": ("ApprovalNeededError", "UnanswerableError"),
     "skills_agent.state.call_attempt": ("call_attempt",),
     "skills_agent.state.context": ("Context",),
+    "skills_agent.state.forks": ("Subagent",),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 

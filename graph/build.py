@@ -1,6 +1,7 @@
 """The picture of the graph: its nodes with their services, and its edges with their labels."""
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import cache
 from inspect import isgeneratorfunction
 from typing import Any, Final, Unpack
 
@@ -14,6 +15,7 @@ from skills_agent.graph.routes import (
     after_approve,
     after_decide,
     after_discover,
+    after_fork,
     after_gate,
     after_load,
     after_select,
@@ -21,12 +23,13 @@ from skills_agent.graph.routes import (
 )
 from skills_agent.graph.services import HostParts, Services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.compiled import AgentGraph
+from skills_agent.graph.threads.compiled import OWN_NAME, AgentGraph, CompiledAgent
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
+from skills_agent.nodes.fork import Forking, fork
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
@@ -41,6 +44,7 @@ EDGES: Final = (
     ("summarize", "a skill is asked for", "select"),
     ("summarize", "no skill asked for", "decide"),
     ("select", "admitted", "load"),
+    ("select", "runs by itself", "fork"),
     ("select", "the skill has changed", "approve"),
     ("select", "other calls wait", "gate"),
     ("select", "nothing to load", "decide"),
@@ -59,6 +63,10 @@ EDGES: Final = (
     ("approve", "denied", "decide"),
     ("approve", "denied again and again", "answer"),
     ("act", "done", "decide"),
+    ("gate", "a task", "fork"),
+    ("approve", "an approved task", "fork"),
+    ("fork", "other calls wait", "gate"),
+    ("fork", "done", "decide"),
 )
 """Which node follows which, and when: a route returns the label, or a `Send` that names its node itself.
 
@@ -74,6 +82,7 @@ ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
     "gate": after_gate,
     "approve": after_approve,
     "act": after_act,
+    "fork": after_fork,
 }
 
 
@@ -94,7 +103,7 @@ def build_graph(
     added to the agent's instructions in place of the setting. `response_format` is the form of every answer,
     which is in the output as `structured_response`: a pydantic model, a dataclass, a TypedDict, a union of
     these, a JSON schema, or a `ProviderStrategy` of LangChain. `runner` replaces the one that the settings
-    choose. `sources` replace
+    choose. `subagents` are those that the model may give tasks to (docs/forks.md). `sources` replace
     the folders that the settings name, lowest precedence first. `embeddings`, any LangChain `Embeddings`, let
     skills be found by meaning beside words. `approvers` are rules that allow, deny or ask about calls;
     docs/policy.md says in which order. `journal` and `locks` replace those that the checkpointer chooses
@@ -105,11 +114,14 @@ def build_graph(
     return wire(services, response_format)
 
 
-def wire(services: Services, response_format: ResponseFormat | None = None) -> AgentGraph:
+def wire(
+    services: Services, response_format: ResponseFormat | None = None, *, is_fork: bool = False
+) -> AgentGraph:
     """Return the graph over its services."""
     running = services.threads.invocations
+    agent = cache(lambda: wire(services, is_fork=True).compile(name=OWN_NAME))
     graph = AgentGraph(services.threads, response_format)
-    for node, bound in _nodes(services).items():
+    for node, bound in _nodes(services, agent, is_fork=is_fork).items():
         name, waits = node.__name__, isgeneratorfunction(node)  # for a model or a tool
         record = record_steps if waits else record_node
         made = record(name, bound, services.audit)
@@ -126,14 +138,20 @@ def wire(services: Services, response_format: ResponseFormat | None = None) -> A
     return graph
 
 
-def _nodes(it: Services) -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Return the nodes, each with its services, which are made when it first runs. A step: state, runtime."""
+def _nodes(
+    it: Services, agent: Callable[[], CompiledAgent], *, is_fork: bool
+) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Return the nodes, each with its services, which are made when it first runs. A step: state, runtime.
+
+    Forks run `agent`, which answers in words, whatever form the host wants.
+    """
     settings, running = it.settings, it.threads.invocations
+    requests = cache(lambda: it.requests.in_words() if is_fork else it.requests)
     return {
         discover: lambda *step: discover(
-            *step, library=it.library, requests=it.requests, running=running, policy=it.policy
+            *step, library=it.library, requests=requests(), running=running, policy=it.policy
         ),
-        summarize: lambda *step: summarize(*step, requests=it.requests),
+        summarize: lambda *step: summarize(*step, requests=requests()),
         select: lambda *step: select(
             *step,
             policy=it.policy,
@@ -151,10 +169,21 @@ def _nodes(it: Services) -> dict[Callable[..., Any], Callable[..., Any]]:
             on_change=settings.on_change,
         ),
         decide: lambda *step: decide(
-            *step, requests=it.requests, policy=it.policy, limits=settings, running=running
+            *step, requests=requests(), policy=it.policy, limits=settings, running=running
         ),
         gate: lambda *step: gate(*step, policy=it.policy, limits=settings, running=running),
         approve: lambda *step: approve(*step, policy=it.policy),
         act: lambda *step: act(*step, at=it.acting),
-        answer: lambda *step: answer(*step, requests=it.requests),
+        fork: lambda *step: fork(*step, at=_forking(it, agent)),
+        answer: lambda *step: answer(*step, requests=requests()),
     }
+
+
+def _forking(it: Services, agent: Callable[[], CompiledAgent]) -> Forking:
+    return Forking(
+        agent=agent,
+        subagents={each.name: each for each in it.parts.get("subagents", ())},
+        skills=it.settings.fork_skills,
+        limits=it.settings,
+        state_now=state_now,
+    )

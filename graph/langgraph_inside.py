@@ -133,6 +133,15 @@ def is_kept(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfi
     return (saver_in(graph, config) or saver_in(None, config)) is not None
 
 
+def config_inside(saver: BaseCheckpointSaver[Any], thread: str, namespace: str) -> RunnableConfig:
+    """Return the config by which a graph reads what a task of it, that runs the same graph, has as its state.
+
+    LangGraph finds subgraphs that are nodes, and none that a node calls.
+    """
+    place = {"thread_id": thread, "checkpoint_ns": namespace, CONFIG_KEY_CHECKPOINTER: saver}
+    return RunnableConfig(configurable=place)
+
+
 def store_in(
     graph: CompiledStateGraph[Any, Any, Any, Any] | None, config: RunnableConfig
 ) -> BaseStore | None:

@@ -102,6 +102,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "always_allowed_tools": Tighten("fewer", lambda others, wish: others & wish),
     "exclude_tools": Tighten("more", _more_bans),
     "protected_paths": Tighten("more", _more_paths),
+    "fork_skills": _scale("inherit", "isolated"),
     "sandbox": _scale("off", "auto", "require"),
     "enable_run_command": _scale("on", "auto", "off"),
     "read_images": _scale(True, False),

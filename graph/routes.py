@@ -35,10 +35,10 @@ def after_summarize(state: AgentState) -> AfterSummarize:
 
 
 def after_select(state: AgentState) -> list[Send | Any]:
-    """Load what was admitted, one branch a request, and ask a person where that is set."""
+    """Load what was admitted, or run it by itself, one branch a request; ask a person where that is set."""
     verdicts = state.get("verdicts") or {}
     ways: list[Send | Any] = [
-        Send("load", admission) for admission in _admissions(state) if admission["call_id"] not in verdicts
+        _taken(admission) for admission in _admissions(state) if admission["call_id"] not in verdicts
     ]
     if _has_open_question(state):
         ways.append("the skill has changed")
@@ -79,6 +79,13 @@ def after_approve(state: AgentState) -> list[Send | AfterRefusals]:
     return [*_allowed(state, by_approval=True)] or [_after_refusals(state)]
 
 
+def after_fork(state: AgentState) -> list[Literal["other calls wait", "done"]]:
+    """Go on as after a load, or after a call: what a fork answers may be either."""
+    if _has_open_question(state):
+        return []
+    return ["other calls wait" if wants_tools(state["messages"]) else "done"]
+
+
 def after_act(state: AgentState) -> list[Literal["done"]]:
     """Ask the model again. While a question of this step is open, the branch with the question leads on.
 
@@ -95,6 +102,10 @@ def _has_open_question(state: AgentState) -> bool:
     return any(verdict["decision"] == "ask" for verdict in (state.get("verdicts") or {}).values())
 
 
+def _taken(admission: Admission) -> Send:
+    return Send("fork" if "fork" in admission else "load", admission)
+
+
 def _admissions(state: AgentState) -> list[Admission]:
     """Return what `select` admitted; it did not run where a client writes the state in its name."""
     return state.get("admissions") or []
@@ -107,8 +118,8 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
             continue
         if verdict["tool"] == LOAD_SKILL:
             sends += [
-                Send("load", admission) for admission in _admissions(state) if admission["call_id"] == call_id
+                _taken(admission) for admission in _admissions(state) if admission["call_id"] == call_id
             ]
             continue
-        sends.append(Send("act", call_request(state, call_id)))
+        sends.append(Send("fork" if verdict.get("fork") else "act", call_request(state, call_id)))
     return sends

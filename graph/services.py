@@ -34,6 +34,7 @@ from skills_agent.graph.tools.equipment import workdir_of_caller
 from skills_agent.graph.tools.host_tools import HostTool, HostTools, brought
 from skills_agent.graph.tools.node import tool_node
 from skills_agent.graph.tools.of_extras import ExtraTools
+from skills_agent.graph.tools.task import task_tools
 from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.graph.user_folders import closed_places, process_environment, trust_file_of
@@ -60,6 +61,7 @@ from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.context import Context, caller_of
+from skills_agent.state.forks import Subagent
 from skills_agent.state.transcript import LOAD_SKILL
 
 Made = TypeVar("Made")
@@ -91,6 +93,7 @@ class HostParts(TypedDict, total=False):
     tools: Sequence[HostTool] | None
     system_prompt: SystemPrompt | None
     runner: ScriptRunner | None
+    subagents: Sequence[Subagent]
     sources: Sequence[Source] | None
     embeddings: Embedder | None
     approvers: Sequence[Approver]
@@ -144,7 +147,7 @@ class Services:
             "runner": bool(settings.script_folders),
             "servers": bool(settings.mcp_servers),
             "library": parts.get("sources") is not None,
-            "offered": "tools" in parts or form is not None,
+            "offered": bool({"tools", "subagents"} & parts.keys()) or form is not None,
             "policy": bool(asked),
         }
         for name in (name for name, may_be in faulty.items() if may_be):
@@ -227,7 +230,8 @@ class Services:
     def offered(self) -> ToolTable:
         """The tools that models are offered."""
         settings = self.settings
-        own = build_tools(self)
+        agents = self.parts.get("subagents")
+        own = [*build_tools(self), *(task_tools(agents, settings) if agents else [])]
         given = self.parts.get("tools")
         of_host = HostTools() if given is None else brought(given)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))

@@ -29,25 +29,29 @@ Result = TypeVar("Result")
 class Cancellation:
     """Of one invocation; a tool that runs for long may look at it."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: "Cancellation | None" = None) -> None:
+        """`around` is that of the invocation whose node makes this one."""
+        self._around = around
         self._lock = Lock()
         self._parts = 0
-        self.is_requested = False
-        """Whether the caller has left."""
         self._moment = inf
         """When the caller left."""
         self._endings: list[Callable[[], None]] = []
 
     @property
+    def is_requested(self) -> bool:
+        """Return whether the caller has left."""
+        return self._moment < inf or (self._around is not None and self._around.is_requested)
+
+    @property
     def is_overdue(self) -> bool:
         """Return whether the caller has left so long ago that what still runs is not waited for."""
-        return time.monotonic() - self._moment > STOP_SECONDS
+        is_late = time.monotonic() - self._moment > STOP_SECONDS
+        return is_late or (self._around is not None and self._around.is_overdue)
 
     def request(self) -> None:
         """Ask what is under way to end."""
-        if not self.is_requested:
-            self._moment = time.monotonic()
-            self.is_requested = True
+        self._moment = min(self._moment, time.monotonic())
 
     def refuse_start(self) -> None:
         """Raise CancelledError where nothing more may begin."""

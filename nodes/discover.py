@@ -1,7 +1,7 @@
 """discover: what skills there are, once per turn."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -43,8 +43,8 @@ NOT_ANSWERED = (
     "of an answer."
 )
 NOT_ENDED = (
-    "Not finished: superseded by a new message. It had begun, and asked a person something; the message came "
-    "instead of an answer. Check what it has done so far."
+    "Not finished: superseded by a new message. It had begun, or asked a person something, and the message "
+    "came instead of an answer. Check what it has done so far."
 )
 
 
@@ -67,8 +67,14 @@ def discover(
     messages, update["held"] = state.get("messages", []), _held(state, running, policy)
     if repaired := repair(messages, SUPERSEDED):
         verdicts = state.get("verdicts") or {}
-        messages = [true_answer(message, running, verdicts) for message in repaired]
+        messages = [true_answer(message, running, verdicts, _forks(state)) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
+    if context.fork and turn == 1:
+        update |= AgentUpdate(
+            grants={**context.fork.grants},
+            skills_loaded={**context.fork.ledger},
+            skill_resources={**context.fork.resources},
+        )
     before = state.get("catalog") or None
     record, unloading = _NO_CATALOG, None
     if context.enable_skills:
@@ -101,10 +107,22 @@ def _held(state: AgentState, running: Invocations, policy: Policy) -> list[dict[
     return held
 
 
+def _forks(state: AgentState) -> frozenset[str]:
+    """Return the ids of the calls that forks answer: what they did is in their journals."""
+    skills = (each["call_id"] for each in state.get("admissions") or () if "fork" in each)
+    tasks = (call_id for call_id, each in (state.get("verdicts") or {}).items() if each.get("fork"))
+    return frozenset((*skills, *tasks))
+
+
 def true_answer(
-    message: AnyMessage, running: Invocations, verdicts: Mapping[str, VerdictRecord]
+    message: AnyMessage,
+    running: Invocations,
+    verdicts: Mapping[str, VerdictRecord],
+    forks: Collection[str] = (),
 ) -> AnyMessage:
     """Return what is known of a superseded call; a person may have had to say whether it may run."""
+    if isinstance(message, ToolMessage) and message.text == SUPERSEDED and message.tool_call_id in forks:
+        return message.model_copy(update={"content": NOT_ENDED})
     invocation, effects = running.current(), running.effects
     if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, ca
 
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
+from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 from pydantic import (
     AfterValidator,
@@ -22,6 +23,7 @@ from skills_agent.skills.policy.approval_text import escape_markdown, is_whole
 from skills_agent.skills.policy.grants import Scope
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import AnswerRefusedError, UnanswerableError
+from skills_agent.state.context import Context
 
 T = TypeVar("T")
 
@@ -29,6 +31,8 @@ UNKNOWN: Final = "outcome_unknown"
 """The field of a request of a question that says what is known of an effect that was cut off."""
 REFUSED: Final = "answer_refused"
 """The field of a question that is put again: why the answer to it was not taken."""
+ASKED_BY: Final = "asked_by"
+"""The field of a question that has the path of the forks that ask it."""
 UNANSWERABLE: Final = "__skills_agent_unanswerable"
 """In `configurable`, where no checkpointer keeps the thread: a question would end the run without a word."""
 
@@ -89,6 +93,7 @@ def put_question(
     puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(request["name"] for request in question["action_requests"]))
+    question = _with_path(question)
     other = BeforeValidator(lambda answer: _read_other_form(question, answer))
     whole = AfterValidator(lambda answer: _refuse_unseen(question, answer))
     read = Annotated[schema, other, whole, AfterValidator(take)]  # type: ignore[valid-type]
@@ -103,6 +108,19 @@ def put_question(
         again = _with_reason(question, text, f"Your answer was not understood: {text}.")
         raise AnswerRefusedError(text, again, TypeAdapter(schema).json_schema()) from error
     return answer
+
+
+def _with_path(question: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a question that says who asks, where that is a fork: it is put in the thread around it."""
+    fork = Context.of(get_runtime(Context).context).fork
+    if fork is None:
+        return question
+    asker = f"Asked by the {' > '.join(fork.path)}."
+    requests = [
+        {**each, "description": f"{escape_markdown(asker)}\n\n{each['description']}"}
+        for each in question["action_requests"]
+    ]
+    return {**question, "action_requests": requests, ASKED_BY: list(fork.path)}
 
 
 def _refuse_unseen(question: Mapping[str, Any], answer: T) -> T:

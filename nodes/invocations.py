@@ -1,7 +1,8 @@
 """The invocations of this process that are under way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from langgraph.config import get_config
 
@@ -59,6 +60,10 @@ class Invocations(dict[str, Invocation]):
     def cancellation(self) -> Cancellation:
         """Return that of the invocation that the calling node, or tool, is part of."""
         return self.cancellations.get(_invocation_id()) or Cancellation()
+
+    def around(self, configurable: Mapping[str, Any]) -> Cancellation | None:
+        """Return that of the invocation whose node makes one with such a config; None for the outermost."""
+        return self.cancellations.get(str(configurable.get(INVOCATION_KEY, "")))
 
     def current(self) -> Invocation | None:
         """Return the invocation that the calling node is part of; None where its thread is not kept."""

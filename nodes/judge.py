@@ -26,6 +26,7 @@ from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.records import LoadedSkill, VerdictRecord
+from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, answered_ids
 
 MAX_PATH: Final = 300
@@ -45,7 +46,10 @@ class Judge(Step):
         """
         given = record if self.user is None else VerdictRecord(**{**record, "user": self.user})
         invocation = self.policy.running()
-        is_effect = self.policy.grammar.spec(record["tool"]).risk != "read"
+        spec = self.policy.grammar.spec(record["tool"])
+        if spec.counts_as == "fork" or "fork" in given:
+            given = VerdictRecord(**{**given, "fork": spec.counts_as == "fork"})
+        is_effect = spec.risk != "read"
         if invocation and is_effect and record["decision"] == "allow":
             answered = answered_ids(self.state.get("messages") or [])
             invocation.announce(call_id, record["tool"], record.get("digest", ""), answered)
@@ -79,6 +83,13 @@ class Judge(Step):
     @cached_property
     def _permission(self) -> Permission:
         return self.policy.permission(self.state)
+
+    @property
+    def _permissions(self) -> list[Permission]:
+        """What passes a fork passes each that is around it, too."""
+        callers = self.context.fork.callers if self.context.fork else ()
+        around = (AgentState(skills_loaded={**ledger}) for ledger in callers)
+        return [self._permission, *map(self.policy.permission, around)]
 
     def _is_asked_about(self, call: Call) -> bool:
         if self.policy.asked.meets(call):
@@ -141,7 +152,7 @@ class Judge(Step):
         if policy.is_left_out(tool.name, self.context):
             other = RUN_COMMAND if tool.name in SHELL_TOOLS else LOAD_SKILL
             return Verdict("deny", "policy", {"off_with": [tool.name, other]})
-        if refusal := self._permission.refusal(call):
+        if refusal := next(filter(None, (each.refusal(call) for each in self._permissions)), None):
             return Verdict("deny", "skill", refusal)
         if fault := policy.fault(tool.name, call.args):
             return Verdict("deny", "error", {"arguments": [tool.name, fault]})

@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 NOT_ADMITTED: Final = "Not loaded: this request was not admitted here. Call load_skill again if it is needed."
 
+NOT_FORKED: Final = "It would run by itself (`context: fork`); this agent follows it in the conversation."
+"""In a host whose graph has no node for that."""
+
 _MAX_NOTE: Final = 120
 """Characters of a license or a compatibility in a receipt."""
 
@@ -57,7 +60,7 @@ def load(
     if admission.get("again"):
         return _activated(admission, active_skills(state_now().get("skills_loaded")))
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
-    notes = list(admission["notes"])
+    notes = [*admission["notes"], *([NOT_FORKED] if "fork" in admission else [])]
     loaded: list[_Loaded] = []
     for ref in required:
         try:

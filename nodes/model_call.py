@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -135,12 +135,17 @@ class ModelRequests:
         # Every model call of a thread shows the same; a thousand lines take 20 milliseconds.
         self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
 
+    def in_words(self) -> "ModelRequests":
+        """Return requests of which no answer is wanted in a form."""
+        return replace(self, form=None) if self.form else self
+
     def ask(self, state: AgentState, runtime: Runtime[Context], call: ModelCall) -> Steps[Reply]:
         """Ask the caller's model; return its reply, or one that says that no prompt can fit."""
         messages, skills, note, hidden, calls = call
         chosen = self.models.choose(Context.of(runtime.context))
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
-        system = self.system_prompt(state)
+        fork = Context.of(runtime.context).fork
+        system = "\n\n".join(filter(None, (self.system_prompt(state), fork.prompt if fork else "")))
         offered = () if hidden is None else (*self.tools, *self.provider_tools)
         names = tuple(name for name in offered if name not in (hidden or ()))
         if FETCH_URL in names and not _has_address(system, state, messages):

@@ -211,8 +211,9 @@ class Policy:
     def skill_refusal(self, skill: SkillMetadata, context: Context) -> str | None:
         """Return why nobody may load a skill in this request; None where it may be loaded."""
         names = (skill.name, f"{skill.name}@{skill.source}")
-        if context.skills is not None and not is_in_set(names, self._skill_set(context.skills)):
-            return f"Not run: {skill.name} is not in the skill set {context.skills} of this run."
+        for chosen in context.skill_sets:
+            if not is_in_set(names, self._skill_set(chosen)):
+                return f"Not run: {skill.name} is not in the skill set {chosen} of this run."
         calls = (self.grammar.call(LOAD_SKILL, {"name": name}) for name in names)
         refusal = self.refusal(context, *calls)
         return refusal.reason if refusal else None
@@ -221,7 +222,7 @@ class Policy:
         """Return the names of the skills that nobody may load in this request: no prompt shows them."""
         excluded, only = self._narrowed(context)
         entries = (*self.excluded, *excluded, *(only or ()))
-        if context.skills is None and not any(entry.names(LOAD_SKILL) for entry in entries):
+        if not context.skill_sets and not any(entry.names(LOAD_SKILL) for entry in entries):
             return frozenset()
         return frozenset(skill.name for skill in catalog.skills if self.skill_refusal(skill, context))
 

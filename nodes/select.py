@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall, tool_call
@@ -31,6 +31,7 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import one_line
 from skills_agent.state.budget import CONTENT_SHARE, MAX_SKILLS_A_STEP, Limits, OnChange
 from skills_agent.state.context import Context
+from skills_agent.state.forks import MAX_FORKS, ForkScope, skill_label
 from skills_agent.state.history import tokens_in
 from skills_agent.state.records import (
     Admission,
@@ -115,7 +116,8 @@ def select(
         if tombstones:
             update["skills_loaded"] = tombstones
             state = {**state, "skills_loaded": {**state["skills_loaded"], **tombstones}}
-        requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
+        named = _of_fork(state, context.fork) if context.fork else _requests(state, catalog)
+        requests = [*_reloads(state, on_change, skills), *named]
         if requests:
             calls = [request.call for request in requests]
             messages.append(own_message("", tool_calls=calls, id=f"ai-{calls[0]['id']}"))
@@ -132,13 +134,39 @@ def select(
             max_tokens=int(CONTENT_SHARE * tokens),
             window=tokens,
         )
-        update["admissions"], refusals = _admit(requests, state, control)
+        admitted, refusals = _admit(requests, state, control)
+        update["admissions"] = [_forked(each, catalog, context) for each in admitted]
         messages += refusals
         if on_change == "ask":
             update["verdicts"] = _questions(requests, update["admissions"])
     if messages:
         update["messages"] = messages
     return update
+
+
+def _of_fork(state: AgentState, scope: ForkScope) -> Iterator[SkillRequest]:
+    """Yield the request for the skill that a fork is for. Its message is no person's words."""
+    if scope.skill and state.get("skills"):
+        name, source, arguments, asker = scope.skill
+        call = tool_call(
+            name=LOAD_SKILL, args={"name": name, "source": source}, id=f"skill-{scope.calls[-1]}"
+        )
+        yield SkillRequest(call, cast("Asker", asker), arguments)
+
+
+def _forked(admission: Admission, catalog: Catalog, context: Context) -> Admission:
+    """Return an admission that says so where its skill runs by itself: not inside of its own fork."""
+    wanted = admission["skills"][-1]
+    skill = catalog.get(wanted["name"], wanted["source"])
+    path = context.fork.path if context.fork else ()
+    if not skill or not skill.is_forked or "again" in admission or skill_label(skill.name) in path:
+        return admission
+    if len(path) >= MAX_FORKS:
+        note = (
+            f"{skill.name} would run by itself; that is done {MAX_FORKS} deep at most, so it was loaded here."
+        )
+        return Admission(**{**admission, "notes": [*admission["notes"], note]})
+    return Admission(**{**admission, "fork": skill.agent or ""})
 
 
 def _unload(state: AgentState, catalog: Catalog) -> tuple[list[AnyMessage], dict[str, LoadedSkill]]:

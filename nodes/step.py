@@ -39,8 +39,21 @@ class Step:
 
     @cached_property
     def ledger(self) -> Mapping[str, LoadedSkill]:
-        """Return all skills that the thread loaded, those that were unloaded since among them."""
-        return self.state.get("skills_loaded") or {}
+        """Return all skills that the thread loaded, those that were unloaded since among them.
+
+        For a fork, also those of the threads around it: their words are in what it was asked.
+        """
+        own = self.state.get("skills_loaded") or {}
+        around = (
+            [each for ledger in self.context.fork.callers for each in ledger.values()]
+            if self.context.fork
+            else ()
+        )
+        # One of the same name and another content counts beside the own one.
+        others = {
+            f"{each['name']} of the caller" if each["name"] in own else each["name"]: each for each in around
+        }
+        return {**others, **own} if others else own
 
     @cached_property
     def loaded(self) -> Mapping[str, LoadedSkill]:

@@ -33,6 +33,8 @@ class Waiting(NamedTuple):
     becomes of the event loop. All else is left at once where a person stops the run."""
     kept: Callable[[], Any] = lambda: None
     """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
+    is_graph: bool = False
+    """It is a graph of this agent, which is left and ended by its own nodes."""
     beat: Beat | None = None
     """Of a model: hears how long it is waited for."""
 
@@ -98,7 +100,8 @@ def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], 
     while isinstance(step, Waiting) and is_called_here(step):
         call = partial(step.runnable.invoke, step.input, **step.arguments)
         try:
-            reply = call() if step.in_thread else attended(call, step.beat, _check_interrupt)
+            is_direct = step.in_thread or step.is_graph
+            reply = call() if is_direct else attended(call, step.beat, _check_interrupt)
         except Exception as error:
             if not step.in_thread and isinstance(error, GraphDrained):
                 steps.close()

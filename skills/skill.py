@@ -81,6 +81,9 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return f"{self.name}{between}{self.specifier}"
 
 
+FORK: Final = "fork"
+
+
 class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What discovery knows of a skill: its frontmatter, cleaned, and where it is.
 
@@ -115,8 +118,12 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     model_invocable: bool = True
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True
+    context: str | None = None
+    """`fork`: the skill runs by itself, in an agent inside the agent."""
+    agent: str | None = None
+    """The subagent that a fork is of."""
     without_effect: tuple[str, ...] = ()
-    """Fields of its frontmatter that do nothing here, and something in other clients: `context`, `hooks`."""
+    """Fields of its frontmatter that do nothing here, and something in other clients: `hooks`."""
     trusted: bool = True
     """Whether the operator vouches for its source."""
 
@@ -124,6 +131,11 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     def ref(self) -> SkillRef:
         """Return where this skill is."""
         return SkillRef(self.name, self.source, self.path)
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether it runs by itself."""
+        return self.context == FORK
 
     @property
     def described(self) -> str:

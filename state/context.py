@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from skills_agent.state.budget import Limits
+from skills_agent.state.forks import ForkScope
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Context(BaseModel):
     max_loaded_skills: int | None = _at_most("Loaded skills", "at a time")
 
     _of_host: bool = PrivateAttr(default=False)
+    _fork: ForkScope | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -130,8 +132,26 @@ class Context(BaseModel):
         """Whether it was read from the context of a graph around the agent, which has names of its own."""
         return self._of_host
 
+    @property
+    def fork(self) -> ForkScope | None:
+        """The fork that asks; None for a caller outside of the agent."""
+        return self._fork
+
+    def forked(self, scope: ForkScope, **narrowed: Any) -> "Context":
+        """Return the context of a fork. No client can say that it is one."""
+        made = Context(**{**self.model_dump(exclude_unset=True), **narrowed})
+        made._of_host, made._fork = self._of_host, scope
+        return made
+
+    @property
+    def skill_sets(self) -> tuple[str, ...]:
+        """The names of the skill sets that a skill has to be in, all of them."""
+        own = () if self.skills is None else (self.skills,)
+        return (*own, *(self._fork.skill_sets if self._fork else ()))
+
     def narrow(self, limits: Limits) -> Limits:
-        """Return the operator's limits, lowered where this caller asks for less."""
+        """Return the operator's limits, lowered where this caller asks for less, or to a fork's share."""
+        limits = self._fork.limits if self._fork else limits
         operators = {limit.name: getattr(limits, limit.name) for limit in fields(Limits)}
         lowered = {name: min(most, getattr(self, name, None) or most) for name, most in operators.items()}
         return Limits(**lowered)

@@ -224,6 +224,8 @@ class Admission(TypedDict):
     """What the skill is activated with: the text after `/name`, or what the model gives load_skill."""
     again: NotRequired[bool]
     """True for a skill that is loaded: it is only activated with other arguments."""
+    fork: NotRequired[str]
+    """The subagent that runs the skill by itself, empty for the usual one; absent where it is loaded."""
     turn: NotRequired[int]
 
 
@@ -260,6 +262,8 @@ class VerdictRecord(TypedDict):
     """What is installed before the call runs: resolved lists of packages, by kind, and nothing else."""
     measured: NotRequired[str]
     """What was measured before a person was asked, e.g. what the evals of a proposed skill say."""
+    fork: NotRequired[bool]
+    """True for a task, which the node `fork` carries out."""
     announced: NotRequired[bool]
     """True where the journal had an entry of the call before: it is lost where it has none later."""
     skill: NotRequired[str | None]

@@ -9,7 +9,7 @@ from langchain_core.tools import BaseTool
 
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import last_ai, outcome_of
+from skills_agent.state.transcript import last_ai
 
 
 def ended(state: AgentState, messages: Sequence[AnyMessage]) -> AgentUpdate:
@@ -28,8 +28,9 @@ def ended(state: AgentState, messages: Sequence[AnyMessage]) -> AgentUpdate:
 def _changes(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     """Return what the runs of the turn changed, the first run first."""
     turn = takewhile(lambda message: not isinstance(message, HumanMessage), reversed(messages))
-    outcomes = [outcome_of(message) for message in turn if isinstance(message, ToolMessage)]
-    return [change for outcome in reversed(outcomes) for change in outcome.get("changes") or ()]
+    artifacts = [message.artifact for message in turn if isinstance(message, ToolMessage)]
+    kept = [each for each in reversed(artifacts) if isinstance(each, Mapping)]
+    return [change for each in kept for change in each.get("changes") or ()]
 
 
 def is_direct_result(messages: Sequence[AnyMessage], tools: Mapping[str, BaseTool]) -> bool:

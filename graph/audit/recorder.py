@@ -84,7 +84,7 @@ class Audit:
         Where an answer was refused, the question is put again, so that the thread stays interrupted.
         """
         # A `Send` brings `act` its call alone.
-        turn = turn_of(node, state_now() if node == "act" else before)
+        turn = turn_of(node, state_now() if node in {"act", "fork"} else before)
         tell = partial(self._tell, node, turn, runtime)
         if node != "discover":
             self._resume(node, turn, runtime)
@@ -92,7 +92,8 @@ class Audit:
         try:
             yield changes
         except GraphInterrupt as interrupt:
-            tell(node_events.questions_asked(node, before, interrupt))
+            if node != "fork":  # The node in it that asks has told.
+                tell(node_events.questions_asked(node, before, interrupt))
             raise
         except (GraphBubbleUp, AuditError):
             raise

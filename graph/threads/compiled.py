@@ -51,7 +51,8 @@ from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 
 logger = logging.getLogger(__name__)
 
-_UNNAMED: Final = frozenset({"LangGraph", "skills-agent"})
+OWN_NAME: Final = "skills-agent"
+_UNNAMED: Final = frozenset({"LangGraph", OWN_NAME})
 """The names of a graph that no host named: LangGraph's, and that of our own program and server."""
 
 
@@ -96,7 +97,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         config = _by_text(config)
-        whole, thread, cancellation = self._whole(config), self._thread(config), Cancellation()
+        whole, thread = self._whole(config), self._thread(config)
+        cancellation = Cancellation(self._around(whole))
         input = read_input(input, is_inner=PARENT_TASK in whole["configurable"])  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             before_turn()
@@ -128,7 +130,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
         config = _by_text(config)
-        whole, thread, cancellation = self._whole(config), self._thread(config), Cancellation()
+        whole, thread = self._whole(config), self._thread(config)
+        cancellation = Cancellation(self._around(whole))
         input = read_input(input, is_inner=PARENT_TASK in whole["configurable"])  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             await asyncio.to_thread(before_turn)
@@ -232,6 +235,11 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
         return locked(self._thread(_by_text(config)), Cancellation())
+
+    def _around(self, whole: RunnableConfig) -> Cancellation | None:
+        """Return the cancellation of the invocation whose node makes this one; None for the outermost."""
+        configurable = whole["configurable"]
+        return self.services.invocations.around(configurable) if PARENT_TASK in configurable else None
 
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)

@@ -30,6 +30,8 @@ from skills_agent.graph.threads.locks import HeldLock, LockTable, Release, Threa
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Invocation, Journal, JournalEntry, Witness
+from skills_agent.nodes.fork import FORK_KEY
+from skills_agent.state.forks import ForkName
 
 ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
@@ -52,6 +54,8 @@ class Thread:
     key: ThreadKey
     saver: BaseCheckpointSaver[Any]
     store: BaseStore | None
+    fork: str
+    """Of a fork, the calls that it and those around it answer."""
     is_root: bool
     """False for a graph that a task of another one invokes: the answers to its questions come otherwise."""
     is_addressed: bool
@@ -81,6 +85,7 @@ class Thread:
             key=ThreadKey(str(thread), configurable.get("checkpoint_ns") or ""),
             saver=saver,
             store=store_in(graph, config),
+            fork=named if isinstance(named := configurable.get(FORK_KEY), ForkName) else "",
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
             is_served=is_served(configurable),
@@ -101,6 +106,8 @@ class Thread:
     @property
     def name(self) -> str:
         """Return what the journal calls it."""
+        if self.fork:
+            return fork_journal(self.key.thread, self.fork)
         nodes = node_path(self.key.namespace)
         return f"{self.key.thread}|{nodes}" if nodes else self.key.thread
 
@@ -127,6 +134,11 @@ class Thread:
             serializer=strict(JsonPlusSerializer(), self.services.allowed_types, f"Thread {self.key.thread}"),
             cancellation=cancellation,
         )
+
+
+def fork_journal(thread: str, calls: str) -> str:
+    """Return what the journal calls a fork of a thread: several run in one node."""
+    return f"{thread}|fork/{calls}"
 
 
 class FencedJournal:

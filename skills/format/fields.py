@@ -54,6 +54,8 @@ _HINT_MEANING = "`[file]`: the skill takes words after `/skill-name`"
 _DISALLOWED_MEANING = "refused while the skill is loaded, in every mode; written like `allowed-tools`"
 _NO_MODEL = r"disabled?-?models?-?invo[ck]ations?"
 _USER_MAY = r"user-?invo[ck]e?[ai]ble"
+_CONTEXT_MEANING = "`fork`: the skill runs by itself, and the thread sees its result: [forks](forks.md)"
+_AGENT_MEANING = "whose fork it is: a subagent of the host, `Explore` or `Plan` (these only read)"
 _LINE = FieldValue.line
 
 FIELDS: Final = (
@@ -94,9 +96,12 @@ FIELDS: Final = (
         "disallowed-tools", "acted-on", _DISALLOWED_MEANING, FieldValue.tools, spellings="disallowed-tool"
     ),
     Field("model", "none", "", _LINE),
-    Field("context", "none"),
-    Field("agent", "none"),
-    Field("run-mode", "none", spellings="runmode"),
+    Field("context", "acted-on", _CONTEXT_MEANING, FieldValue.run_mode),
+    Field(
+        "run-mode", "acted-on", "`subagent`: as `context: fork`", FieldValue.run_mode, "context",
+        spellings="runmode",
+    ),
+    Field("agent", "acted-on", _AGENT_MEANING, _LINE),
     Field("hooks", "none"),
 )  # fmt: skip
 

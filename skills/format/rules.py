@@ -140,6 +140,7 @@ RULES: Final[dict[str, Rule]] = {
     "field-spelling": Rule("info", "error", "Use the usual spelling."),
     "field-repeated": Rule("warning", "error", "Keep one of them."),
     "field-not-boolean": Rule("warning", "error", "Write true or false."),
+    "run-mode-unknown": Rule("warning", "error", "Write fork, or leave the field out."),
     "requires-missing": Rule("info", "warning", "Add the skill, or take its name out of requires."),
     "requires-cycle": Rule("info", "warning", "Let one of them stand without the other."),
     "requires-version": Rule("info", "warning", "Install a version of it that will do, or change requires."),

@@ -42,8 +42,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The argument that is a URL: patterns speak of its host."""
     network_argument: str | None = None
     """The argument that lists the hosts which the network is opened to."""
-    counts_as: Literal["script", "command", "resource"] | None = None
-    """What the agent's own runner or library does for a call. A script counts for `max_script_runs`."""
+    counts_as: Literal["script", "command", "resource", "fork"] | None = None
+    """What the agent itself does for a call. A script counts for `max_script_runs`."""
     always_asks: bool = False
     """A person is asked about every call: nothing that was said in advance answers, and no rule of a host."""
     recovery: Recovery = "ask"
@@ -119,6 +119,8 @@ _OWN: Final = (
     ToolSpec(
         name="update_plan", risk="read", framework=True, names_elsewhere=("todowrite", "write_todos")
     ),
+    # What the subagent calls is judged call by call.
+    ToolSpec(name="task", risk="read", framework=True, counts_as="fork", names_elsewhere=("task", "agent")),
     ToolSpec(name="read_file", risk="read", path_argument="path", names_elsewhere=_READ),
     ToolSpec(
         name="list_dir", risk="read", path_argument="path", default_path=".", names_elsewhere=_FOLDER

@@ -138,6 +138,7 @@ class Seen:
         self.points = Points(place.folder, 0).passed
         self.effects = place.lines(scenario.EFFECTS)
         self.notes = place.lines(scenario.NOTES)
+        self.inside = place.lines(scenario.INSIDE)
         self.asked = place.lines("asked.log")
         self.killed_at = ""
 
@@ -194,6 +195,9 @@ def _check(seen: Seen, clean: Seen) -> None:
     unknown = sum("Outcome unknown" in each["text"] for each in results)
     noted = [each for each in status["messages"] if each["name"] == "note"]
     unknown_notes = sum("Outcome unknown" in each["text"] for each in noted)
+    alone = next(each["text"] for each in status["messages"] if "inside: " in each["text"])
+    inside_unknown = "Outcome unknown" in alone
+    inside_twice = seen.inside - (not inside_unknown)
     scripts_twice = seen.effects - ran
     notes_twice = seen.notes - (len(noted) - unknown_notes)
     faults = {
@@ -205,9 +209,10 @@ def _check(seen: Seen, clean: Seen) -> None:
         "the plan is lost": status["plan"] != wanted["plan"],
         "usage is lost": _spent(status) != _spent(wanted),
         "a script's call has another kind of answer": ran + unknown != len(results),
-        "an effect that was reported is not there": scripts_twice < 0 or notes_twice < 0,
-        "an effect was repeated in silence": scripts_twice + notes_twice > seen.asked,
-        "an outcome was said to be unknown without a question": unknown + unknown_notes > seen.asked,
+        "an effect that was reported is not there": min(scripts_twice, notes_twice, inside_twice) < 0,
+        "an effect was repeated in silence": scripts_twice + notes_twice + inside_twice > seen.asked,
+        "an outcome was said to be unknown without a question": unknown + unknown_notes + inside_unknown
+        > seen.asked,
     }
     if found := [fault for fault, is_so in faults.items() if is_so]:
         told = f"{seen.effects} effects, {seen.notes} notes, {ran} ran, {unknown} unknown, {seen.asked} asked"

@@ -35,7 +35,7 @@ QUESTION = "Append twice, and note it."
 ANSWER = "Both are done."
 SECOND_QUESTION = "Note the same again."
 SECOND_ANSWER = "Noted twice."
-EFFECTS, NOTES = "effects.txt", "notes.txt"
+EFFECTS, NOTES, INSIDE = "effects.txt", "notes.txt", "inside.txt"
 ALIVE = "script.lock"
 """Locked by a script as long as it lives."""
 
@@ -64,6 +64,7 @@ reach("in the script, after its effect")
 print("appended", sys.argv[1])
 """
 
+ALONE = "Work alone."
 RUN = call("run_script", skill="alpha", path="scripts/append.py", args=["line"])
 STEPS = [{"id": "1", "title": "append", "status": "in_progress"}]
 REPLIES: list[Any] = [
@@ -76,10 +77,15 @@ REPLIES: list[Any] = [
     ),
     # The same once more: this is no repetition, the model wants it.
     calls(RUN),
+    calls(call("load_skill", name="gamma", arguments=ALONE)),
     ANSWER,
     # A second turn, with a call like one of the first.
     calls(call("note", text="first")),
     SECOND_ANSWER,
+]
+ALONE_REPLIES: list[Any] = [
+    calls(call("note", text=ALONE)),
+    lambda prompt: f"inside: {prompt[-1].text}",  # what came of the effect
 ]
 UNKNOWN = "Whether it did its work is unknown"
 
@@ -117,7 +123,9 @@ class FreshIds(ScriptedChatModel):
         self, messages: Sequence[BaseMessage], tools: frozenset[str], records: ModelCall | None
     ) -> AIMessage:
         self.points.reach("before the model")
-        message = super().reply(messages, tools, records)
+        is_alone = next(each for each in messages if isinstance(each, HumanMessage)).text == ALONE
+        plays = ScriptedChatModel(ALONE_REPLIES) if is_alone else super()
+        message = plays.reply(messages, tools, records)
         wanted = [{**each, "id": f"call-{secrets.token_hex(4)}"} for each in message.tool_calls]
         return message.model_copy(update={"id": f"{message.id}-{secrets.token_hex(4)}", "tool_calls": wanted})
 
@@ -136,6 +144,9 @@ class Workspace:
         skills = self.folder / ".agent" / "skills"
         write_skill(skills, "alpha", "Appends.", scripts__append_py=SCRIPT)
         write_skill(skills, "beta", "Does nothing.")
+        gamma = write_skill(skills, "gamma", "Works alone.") / "SKILL.md"
+        text = gamma.read_text()
+        gamma.write_text(text.replace("---\n", "---\ncontext: fork\n", 1))
         (self.folder / "seen.txt").write_text("seen\n")
 
     def lines(self, name: str) -> int:
@@ -241,7 +252,8 @@ def _note(place: Workspace, points: Points) -> BaseTool:
     @tool
     def note(text: str) -> str:
         """Note something, without a question."""
-        with points.around("the effect of a tool"), (place.folder / NOTES).open("a") as notes:
+        file = place.folder / (INSIDE if text == ALONE else NOTES)
+        with points.around("the effect of a tool"), file.open("a") as notes:
             notes.write(f"{text}\n")
         return "noted"
 

@@ -90,6 +90,7 @@ LOOSER: dict[str, Any] = {
     "packages_propose": True,
     "packages_eval_seconds": 10**9,
     "read_images": True,
+    "fork_skills": "inherit",
     "audit": "off",
     "audit_folder": "/tmp/evil",
 }
@@ -173,10 +174,11 @@ def test_an_untrusted_workspace_can_tighten(
 def test_the_rules_that_defaults_leave_nothing_to_do_for_tighten_what_a_person_opened(
     workspace: Path,
 ) -> None:
-    opened: dict[str, Any] = {"enable_run_command": "on", "read_images": True}
-    write(workspace, {"enable_run_command": "off", "read_images": False})
+    opened: dict[str, Any] = {"enable_run_command": "on", "read_images": True, "fork_skills": "inherit"}
+    closed = {"enable_run_command": "off", "read_images": False, "fork_skills": "isolated"}
+    write(workspace, closed)
     settings = Settings.load(workspace, **opened)
-    assert [getattr(settings, name) for name in opened] == ["off", False]
+    assert {name: getattr(settings, name) for name in opened} == closed
     assert {*STRICTER, *opened} == TIGHTER.keys()
 
 

@@ -42,6 +42,7 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
             "summarize",
             "select",
             "load",
+            "fork",
             "decide",
             "gate",
             "approve",

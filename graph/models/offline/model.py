@@ -79,6 +79,8 @@ def _next(transcript: Sequence[BaseMessage], shown: ShownSkills | None, tools: f
     is_activation = first.startswith("/") and first[1:].partition("@")[0] in ledger
     message = read_message(rest if is_activation else text)
     name = _fitting(message, shown)
+    if forks := [result for result in results if (result[1].id or "").startswith("fork-")]:
+        return forks[-1][1].text.partition(":\n")[2].removesuffix(f"\n\n{_NOTE}")
     loads = [result for result in results if result[1].name == "load_skill"]
     loaded = [str(args.get("name")).partition("@")[0] for args, _ in loads]
     if loaded and name not in loaded:

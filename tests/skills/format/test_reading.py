@@ -172,7 +172,6 @@ def test_nested_metadata_is_kept_as_text() -> None:
         *("user-invocable", "user_invocable", "userInvocable", "user-invokable", "user-invokeable"),
         *("user-invoceable", "UserInvokable", "user invocable", "userinvocable"),
         *("disable-model-invocation", "disableModelInvocation", "disable-model-invokation"),
-        *("run-mode", "run_mode", "runMode"),
     ],
 )
 def test_a_field_is_known_in_all_its_spellings(key: str) -> None:
@@ -183,8 +182,17 @@ def test_a_field_is_known_in_all_its_spellings(key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "written", ["context: fork", "run-mode: subagent", "runMode: fork", "run_mode: subagent"]
+)
+def test_a_skill_that_runs_by_itself_says_so_in_several_words(written: str) -> None:
+    assert metadata(written).is_forked
+    assert not metadata("context: elsewhere").is_forked
+
+
+@pytest.mark.parametrize(
     ("written", "code", "severity"),
     [
+        ("context: elsewhere", "run-mode-unknown", "warning"),
         ("disable-model-invocation: maybe", "field-not-boolean", "warning"),
         ("hooks: {}", "field-not-acted-on", "info"),
         ("compatibility: [git, jq]", "compatibility-not-text", "warning"),

@@ -1,0 +1,59 @@
+"""The tool that gives a task to a subagent of the host. The node `fork` carries it out, and no tool does."""
+
+from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal
+
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import create_model
+
+from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.skills.errors import list_names
+from skills_agent.state.forks import TASK, Subagent
+
+_DESCRIPTION: Final = """\
+Give a task to another agent, which works on it alone and returns its result. It knows nothing of this
+conversation: say in the task all that it needs. Several in one message are done at the same time. Agents:"""
+
+
+def task_tools(subagents: Sequence[Subagent], settings: Settings) -> list[BaseTool]:
+    """Return the tool for these subagents. Raises SettingsError for what cannot be one."""
+    for each in subagents:
+        _check(each, settings)
+    if twice := [name for name, times in Counter(each.name for each in subagents).items() if times > 1]:
+        raise SettingsError(f"Two subagents are named {twice[0]}: rename one.")
+    names = tuple(each.name for each in subagents)
+    fields: dict[str, Any] = {"agent": (Literal[names], ...), "task": (str, ...)}
+    lines = [_DESCRIPTION, *(f"- {each.name}: {each.description}" for each in subagents)]
+    return [
+        StructuredTool.from_function(
+            _carried_out_elsewhere,
+            name=TASK,
+            description="\n".join(lines),
+            args_schema=create_model("TaskArguments", **fields),
+            metadata={"risk": "read"},
+        )
+    ]
+
+
+def _carried_out_elsewhere(agent: str, task: str) -> str:
+    raise AssertionError(f"the graph carries out tasks: {agent}, {task}")
+
+
+def _check(each: Subagent, settings: Settings) -> None:
+    if not isinstance(each, Subagent) or not each.name.strip() or not each.description.strip():
+        raise SettingsError(
+            'A subagent is Subagent(name="...", description="..."): the model chooses by both.'
+        )
+    if wrong := next((tool for tool in each.tools or () if "(" in tool), None):
+        raise SettingsError(f"The subagent {each.name} has names of tools, and {wrong!r} is a pattern.")
+    if each.skills is not None and each.skills not in settings.skill_sets:
+        known = list_names([*settings.skill_sets])
+        raise SettingsError(
+            f"The subagent {each.name} has no skill set {each.skills!r} here. There are: {known}."
+        )
+    if each.model and not any(fnmatchcase(each.model, pattern) for pattern in settings.allowed_models):
+        raise SettingsError(
+            f"The subagent {each.name} may not have the model {each.model!r}: add it to `allowed_models`."
+        )
