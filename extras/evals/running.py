@@ -25,7 +25,7 @@ from skills_agent.evals.cases.eval_folder import root_of, safe_id
 from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult
 from skills_agent.evals.cases.run_folder import RUNS
 from skills_agent.evals.grading import Grade
-from skills_agent.evals.trajectories import digests_of, spent_of, trajectory_of
+from skills_agent.evals.trajectories import calls_inside, digests_of, spent_of, trajectory_of
 from skills_agent.evals.workspaces import fresh_place, lay
 from skills_agent.graph.build import wire
 from skills_agent.graph.machine import sandbox_here
@@ -35,6 +35,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import EVAL_THREADS, config_of
 from skills_agent.graph.threads.thread import status_of
+from skills_agent.graph.threads.threads import Threads
 from skills_agent.graph.tools.held import can_approve_changes
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.nodes.timeouts import attended
@@ -156,10 +157,11 @@ def _worked(
     failure = _within(case.seconds, stop, control, partial(_take_turns, agent, case, config, control))
     snapshot = agent.get_state(config)
     files = {path: sha for path, sha in digests_of(workspace).items() if before.get(path) != sha}
+    inside = calls_inside(Threads(agent), result.thread, snapshot)
     result = structs.replace(
         result,
         outcome="passed",
-        trajectory=trajectory_of(snapshot.values, files, asked=is_choice),
+        trajectory=trajectory_of(snapshot.values, files, asked=is_choice, inside=inside),
         spent=spent_of(snapshot.values, monotonic() - began),
     )
     if control.drain_reason == _LATE:
@@ -283,7 +285,7 @@ def _invoke(
     control: RunControl,
     **options: Any,
 ) -> None:
-    agent.invoke(said, config, durability="exit", control=control, context=Context(), **options)
+    agent.invoke(said, config, durability="async", control=control, context=Context(), **options)
 
 
 def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig, control: RunControl) -> None:

@@ -2,14 +2,18 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langgraph.types import StateSnapshot
+from msgspec import structs
 
 from skills_agent.evals.cases.trajectory import CallStatus, MadeCall, Spent, Trajectory
+from skills_agent.graph.threads.threads import Threads
 from skills_agent.skills.confined import open_beneath
 from skills_agent.skills.text import readable
 from skills_agent.skills.trees import walk
@@ -27,8 +31,24 @@ SHOWN: Final = 2_000
 _MAX_FILES: Final = 10_000
 
 
+Inside = Mapping[str, Sequence[MadeCall]]
+"""The calls that each fork made, by the call that it answers."""
+
+
+def calls_inside(threads: Threads, thread: str, snapshot: StateSnapshot, around: str = "") -> Inside:
+    """Return what the forks of a thread, or of the fork at `around`, called."""
+    return {
+        call: trajectory_of(state.values, inside=calls_inside(threads, thread, state, place)).calls
+        for call, place, state in threads.forks(thread, snapshot, around)
+    }
+
+
 def trajectory_of(
-    values: Mapping[str, Any], files: Mapping[str, str] | None = None, *, asked: bool = False
+    values: Mapping[str, Any],
+    files: Mapping[str, str] | None = None,
+    *,
+    asked: bool = False,
+    inside: Inside = MappingProxyType({}),
 ) -> Trajectory:
     """Return what happened in a thread, from its channels; with `asked` a load need not have happened."""
     messages: list[AnyMessage] = values.get("messages") or []
@@ -48,11 +68,13 @@ def trajectory_of(
                 tool=call["name"], args=call["args"], status=_status(result), step=step, result=text
             )
             calls.append(made)
+            within = inside.get(call["id"] or "", ())
+            calls += (structs.replace(each, step=step + 1 + each.step) for each in within)
             if made.tool == LOAD_SKILL and (asked or made.status == "ok"):
                 chosen += _chosen(str(call["args"].get("name", "")).partition("@")[0], ledger)
         if not shown:
             answers.append(str(message.text))
-        step += 1
+        step = 1 + max(step, calls[-1].step if calls else 0)
     return Trajectory(
         answers=tuple(answers),
         calls=tuple(calls),

@@ -15,6 +15,7 @@ from skills_agent.graph.audit import events
 from skills_agent.graph.audit.node_events import merge_updates
 from skills_agent.graph.audit.recorder import PREFIX
 from skills_agent.graph.cli.printing import is_terminal, line_of, shown
+from skills_agent.nodes.fork import label_of
 from skills_agent.skills.text import count
 from skills_agent.state.records import VerdictRecord
 
@@ -56,6 +57,10 @@ class Progress:
         self._work = Text()
         self._speech = ""
         self._control = RunControl()
+        self._forks = dict[str, str]()
+        """What each fork is for, by the id of its task."""
+        self._path = ""
+        """Of the fork that a part of the stream is of."""
 
     def __rich__(self) -> Text:
         """Return what stands beside the spinner."""
@@ -65,9 +70,8 @@ class Progress:
 
     @property
     def modes(self) -> list[StreamMode]:
-        """Return what is to be streamed: that work begins only where a person can see the spinner."""
-        modes: list[StreamMode] = ["custom", "updates", "messages"]
-        return [*modes, "tasks"] if self._is_shown else modes
+        """Return what is to be streamed."""
+        return ["custom", "updates", "messages", "tasks"]
 
     def spinner(self, control: RunControl) -> AbstractContextManager[object]:
         """Show the spinner while a block runs, where a person can see it, and nothing of an earlier one.
@@ -84,26 +88,31 @@ class Progress:
 
     def _take(self, part: Mapping[str, Any]) -> None:
         content = part["data"]
+        self._path = " > ".join(self._forks.get(place.rpartition(":")[2], "fork") for place in part["ns"])
         match part["type"]:
+            case "messages" if part["ns"]:
+                pass  # A fork speaks to the thread around it.
             case "messages":
                 message, metadata = content
                 is_speech = metadata.get("langgraph_node") in {"decide", "answer"}
                 if is_speech and isinstance(message, AIMessageChunk):
                     self._speech += str(message.text)
             case "tasks" if "input" in content:
+                if content["name"] == "fork":
+                    self._forks[content["id"]] = label_of(content["input"])
                 work = line_of(_work_of(content["name"], content["input"]), self._room())
                 self._work = Text.assemble((content["name"], "cyan"), "  ", work)
             case "custom" if isinstance(content, dict):
                 self._show_event(content)
             case "updates" if not content.get("__metadata__", {}).get("cached"):
-                self.steps += 1
+                self.steps += not part["ns"]
                 for node, change in content.items():
                     self._take_update(node, merge_updates(change))
 
     def say(self, node: str, line: str, limit: int | None = MAX_LINE) -> None:
         """Say what was done. The text is untrusted."""
         self._speech = ""
-        self._print(node, line_of(line, limit))
+        self._print(node, line_of(line, limit), f"{self._path}: " if self._path else "")
 
     def _show_output(self, event: Mapping[str, Any]) -> None:
         """Print what a program prints, line by line; the text is untrusted."""

@@ -183,6 +183,7 @@ class OpenThread:
                     self.config,
                     context=Context(),
                     stream_mode=self.progress.modes,
+                    subgraphs=True,
                     durability="sync",
                     version="v2",
                     control=self.control,

@@ -9,6 +9,7 @@ from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
 from skills_agent.graph.threads.steps import ThreadStep
 from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
+from skills_agent.nodes.fork import TASK_ID
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.text import count
@@ -74,10 +75,13 @@ def _message_lines(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _message_text_lines(message: ThreadMessage) -> Iterator[str]:
-    yield f"{_ROLES[message.role]}: {message.text.strip()}".rstrip()
+    who = "task" if message.id.startswith(TASK_ID) else _ROLES[message.role]
+    yield f"{who}: {message.text.strip()}".rstrip()
     for call in message.calls:
         ruling = "" if call.ruling == "allowed" else f"  ({call.ruling})"
         yield f"  {call_text(call.tool, call.args, limit=None)}{ruling}"
+        inside = (line for each in call.inside for line in _message_text_lines(each))
+        yield from (f"    | {line}" for text in inside for line in text.split("\n"))
         lines = call.result.removesuffix("\n").split("\n") if call.result else []
         yield from (f"    {line}" for line in lines[:MAX_RESULT_LINES])
         if len(lines) > MAX_RESULT_LINES:

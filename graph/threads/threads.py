@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -12,7 +12,7 @@ from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.kept_folders import forget_scratch
-from skills_agent.graph.langgraph_inside import thread_ids
+from skills_agent.graph.langgraph_inside import config_inside, thread_ids
 from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
@@ -21,7 +21,8 @@ from skills_agent.graph.threads.database import compact, config_of, newest_of, o
 from skills_agent.graph.threads.errors import ThreadError, unknown_thread
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
-from skills_agent.graph.threads.thread import ThreadStatus, status_of
+from skills_agent.graph.threads.thread import ThreadStatus, fork_journal, status_of
+from skills_agent.nodes.fork import NAMESPACE, TASK_ID
 from skills_agent.skills.errors import list_names
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import answers_by_step, is_refusal, is_synthetic, shown_calls_of
@@ -55,6 +56,8 @@ class ThreadCall:
     args: dict[str, Any]
     ruling: Ruling
     result: str
+    inside: tuple["ThreadMessage", ...] = ()
+    """What was said and done in the fork that answers the call."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,47 @@ class Threads:
 
     def read(self, thread: str) -> ThreadRecord:
         """Return one thread with its messages, skills, plan, usage and grants. Raises ThreadError."""
-        return _record(thread, self.snapshot(thread))
+        snapshot = self.snapshot(thread)
+        return _record(thread, snapshot, self._messages(thread, snapshot))
+
+    def _messages(self, thread: str, snapshot: StateSnapshot, around: str = "") -> tuple[ThreadMessage, ...]:
+        """Return the messages of a thread, or of a fork in it that is at `around`, with its own forks."""
+        values = snapshot.values
+        messages: list[AnyMessage] = values.get("messages") or []
+        grants: dict[str, GrantRecord] = values.get("grants") or {}
+        steps = zip(messages, answers_by_step(messages), strict=True)
+        forks = self.forks(thread, snapshot, around)
+        inside = {call: self._messages(thread, state, place) for call, place, state in forks}
+        return tuple(
+            _message(message, answers, grants, inside)
+            for message, answers in steps
+            if not isinstance(message, ToolMessage)
+        )
+
+    def forks(
+        self, thread: str, snapshot: StateSnapshot, around: str = ""
+    ) -> Iterator[tuple[str, str, StateSnapshot]]:
+        """Yield each fork of a thread, or of the fork at `around`: the call that it answers, place, state.
+
+        Those that go on are among them.
+        """
+        results = (each for each in snapshot.values.get("messages") or () if isinstance(each, ToolMessage))
+        artifacts = (each.artifact for each in results if isinstance(each.artifact, Mapping))
+        ended = [str(each[NAMESPACE]) for each in artifacts if NAMESPACE in each]
+        prefix = f"{around}|" if around else ""
+        going_on = [f"{prefix}{task.name}:{task.id}" for task in snapshot.tasks if task.name == "fork"]
+        for place in (*ended, *going_on):
+            state = self.graph.get_state(config_inside(self._saver, thread, place))
+            if messages := state.values.get("messages"):
+                yield str(messages[0].id).removeprefix(TASK_ID), place, state
+
+    def _journals(
+        self, thread: str, snapshot: StateSnapshot, around: str = "", above: str = ""
+    ) -> Iterator[str]:
+        """Yield what the journal calls the forks of a thread, or of the fork at `around`."""
+        for call, place, state in self.forks(thread, snapshot, around):
+            yield fork_journal(thread, name := f"{above}{call}")
+            yield from self._journals(thread, state, place, f"{name}/")
 
     def snapshot(self, thread: str) -> StateSnapshot:
         """Return LangGraph's snapshot of a thread. Raises ThreadError."""
@@ -190,10 +233,14 @@ class Threads:
         self.check(*threads)
         for thread in threads:
             with self.graph.locked(config_of(thread)):
+                journals = [thread]
+                with suppress(RecordTypeError):  # what cannot be read leaves the entries of its forks
+                    journals += self._journals(thread, self.graph.get_state(config_of(thread)))
                 # In this order: a thread without its journal would repeat effects, entries without a thread
                 # only take room.
                 self._saver.delete_thread(thread)
-                self.graph.services.journal_of(self._saver, self.graph.store).forget(thread)
+                for name in journals:
+                    self.graph.services.journal_of(self._saver, self.graph.store).forget(name)
                 forget_scratch(self.graph.services.settings, thread)
 
     def compact(self) -> None:
@@ -230,19 +277,13 @@ def _summary(thread: str, snapshot: StateSnapshot) -> ThreadSummary:
     return ThreadSummary(thread, snapshot.created_at or "", turns, status, first)
 
 
-def _record(thread: str, snapshot: StateSnapshot) -> ThreadRecord:
+def _record(thread: str, snapshot: StateSnapshot, messages: tuple[ThreadMessage, ...]) -> ThreadRecord:
     values = snapshot.values
-    messages: list[AnyMessage] = values.get("messages") or []
-    steps = zip(messages, answers_by_step(messages), strict=True)
     grants: dict[str, GrantRecord] = values.get("grants") or {}
     ledger: dict[str, LoadedSkill] = values.get("skills_loaded") or {}
     return ThreadRecord(
         summary=_summary(thread, snapshot),
-        messages=tuple(
-            _message(message, answers, grants)
-            for message, answers in steps
-            if not isinstance(message, ToolMessage)
-        ),
+        messages=messages,
         skills=tuple(sorted(ledger.values(), key=lambda skill: skill["order"])),
         plan=values.get("plan"),
         usage=values.get("usage"),
@@ -252,7 +293,10 @@ def _record(thread: str, snapshot: StateSnapshot) -> ThreadRecord:
 
 
 def _message(
-    message: AnyMessage, results: Mapping[str, ToolMessage], grants: Mapping[str, GrantRecord]
+    message: AnyMessage,
+    results: Mapping[str, ToolMessage],
+    grants: Mapping[str, GrantRecord],
+    inside: Mapping[str, tuple[ThreadMessage, ...]],
 ) -> ThreadMessage:
     text = str(message.text)
     if not isinstance(message, AIMessage):
@@ -261,7 +305,8 @@ def _message(
     for call in shown_calls_of(message):
         name, result = call["id"] or "", results.get(call["id"] or "")
         ruling, text_of = _ruling(result, grants.get(name)), str(result.text) if result else ""
-        calls.append(ThreadCall(name, call["name"], call["args"], ruling, text_of))
+        own = inside.get(name, ())
+        calls.append(ThreadCall(name, call["name"], call["args"], ruling, text_of, own))
     is_request = is_synthetic(message) and bool(message.tool_calls)
     return ThreadMessage(str(message.id), "request" if is_request else "agent", text, tuple(calls))
 
