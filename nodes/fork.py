@@ -86,12 +86,9 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
         return AgentUpdate(messages=[job])
     path = context.fork.path if context.fork else ()
     share = _share(state, context.narrow(at.limits))
-    if share is None or len(path) >= MAX_FORKS:
-        why = (
-            f"agents are {MAX_FORKS} deep already"
-            if share
-            else "the budget of model calls for this turn is spent"
-        )
+    why = "" if share else "the budget of model calls for this turn is spent"
+    why = why or (f"agents are {MAX_FORKS} deep already" if len(path) >= MAX_FORKS else "")
+    if share is None or why:
         return AgentUpdate(messages=[refusal(job.call_id, job.tool, f"Not run: {why}. Do it yourself.")])
     inner = _narrowed(context, job, _scope(job, state, context, share, inherits=at.skills == "inherit"))
     config = get_config()
