@@ -12,6 +12,7 @@ from langgraph.types import Command
 
 from skills_agent.graph import SettingsError
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.nodes.load import NOT_FORKED
 from skills_agent.parts import Gate, Once, Skills, Workspace
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.sources import DirectorySource
@@ -82,6 +83,15 @@ def test_a_model_loads_a_skill_and_reads_its_instructions_in_place(skills: Path)
     assert "Pay each invoice once." in prompts[0][-1].text
     assert "Pay each invoice once." not in result["messages"][-2].text
     assert result["skills_loaded"]["billing"]["asked_by"] == "model"
+
+
+def test_a_skill_that_would_run_by_itself_is_loaded_and_says_so(skills: Path) -> None:
+    file = skills / "billing" / "SKILL.md"
+    file.write_text(file.read_text().replace("---\n", "---\ncontext: fork\n", 1))
+    agent = agent_of([], [Skills(skills)], calls(call("load_skill", name="billing")), "Done.")
+    result = agent.invoke({"messages": [("user", "Pay invoice 7.")]}, THREAD)
+    assert NOT_FORKED in result["messages"][-2].text
+    assert [*result["skills_loaded"]] == ["billing"]
 
 
 def test_a_call_beside_a_load_is_judged_by_what_the_skill_allows(skills: Path) -> None:
