@@ -100,9 +100,9 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
     arguments = {"config": RunnableConfig(**{**config, "configurable": named}), "context": inner}
     output: AgentOutput = yield Waiting(at.agent(), given, arguments, is_graph=True)
     usage = output["usage"]
-    spent = UsageRecord(
-        turn=(state.get("usage") or usage)["turn"], this_turn=usage["thread"], thread=usage["thread"]
-    )
+    # Of the turn around it, with what each model of the fork took.
+    turn = (state.get("usage") or usage)["turn"]
+    spent = UsageRecord(**{**usage, "turn": turn, "this_turn": usage["thread"]})
     return AgentUpdate(messages=[_result(job, output)], usage=spent)
 
 
