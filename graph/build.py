@@ -99,7 +99,8 @@ def build_graph(
     around one. `tools` (LangChain's, functions, dicts of tools that the provider runs) join the agent's own;
     what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
-    `network` where both are missing. `system_prompt`, a text or a function of the state, is
+    `network` where both are missing. `skill_tools` are offered only while a skill is loaded that names them,
+    as `metadata.include_tools`. `system_prompt`, a text or a function of the state, is
     added to the agent's instructions in place of the setting. `response_format` is the form of every answer,
     which is in the output as `structured_response`: a pydantic model, a dataclass, a TypedDict, a union of
     these, a JSON schema, or a `ProviderStrategy` of LangChain. `runner` replaces the one that the settings

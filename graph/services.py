@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final, Self, TypedDict, TypeVar, Unpack, overload
 
+from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 from typing_extensions import override
@@ -91,6 +92,7 @@ class HostParts(TypedDict, total=False):
 
     model: str | ModelRunnable | None
     tools: Sequence[HostTool] | None
+    skill_tools: Sequence[HostTool] | None
     system_prompt: SystemPrompt | None
     runner: ScriptRunner | None
     subagents: Sequence[Subagent]
@@ -147,7 +149,7 @@ class Services:
             "runner": bool(settings.script_folders),
             "servers": bool(settings.mcp_servers),
             "library": parts.get("sources") is not None,
-            "offered": bool({"tools", "subagents"} & parts.keys()) or form is not None,
+            "offered": bool({"tools", "skill_tools", "subagents"} & parts.keys()) or form is not None,
             "policy": bool(asked),
         }
         for name in (name for name, may_be in faulty.items() if may_be):
@@ -182,6 +184,7 @@ class Services:
             left_out=self.left_out,
             observer=self.audit,
             provider_tools=self.offered.provider,
+            scoped=self.offered.scoped,
             system_prompt=self.system_prompt,
             form=self.form,
         )
@@ -230,14 +233,12 @@ class Services:
     def offered(self) -> ToolTable:
         """The tools that models are offered."""
         settings = self.settings
-        agents = self.parts.get("subagents")
-        own = [*build_tools(self), *(task_tools(agents, settings) if agents else [])]
-        given = self.parts.get("tools")
-        of_host = HostTools() if given is None else brought(given)
+        given = self.parts.get("tools"), self.parts.get("skill_tools")
+        of_host = HostTools() if given == (None, None) else brought(*given)
+        own = _own_tools(self, of_host)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
         offered = ToolTable(own, of_host, settings.tool_timeout, places, self.lines)
-        form = self.form
-        if form and (taken := form.tools.keys() & {*offered, *offered.provider, LOAD_SKILL}):
+        if self.form and (taken := self.form.tools.keys() & {*offered, *offered.provider, LOAD_SKILL}):
             raise SettingsError(f"A tool is named {min(taken)} as the form of `response_format`: rename one.")
         if settings.mcp_servers and self.servers:
             self.servers.offer_tools(offered, settings, self.cancellation)
@@ -266,6 +267,7 @@ class Services:
         return Policy(
             tools=self.offered,
             provider_tools=self.offered.provider,
+            scoped=self.offered.of_skills,
             grammar=grammar,
             asked=_asked(settings.require_approval_for, grammar),
             asked_if_untrusted=_asked(settings.waived_risks, grammar),
@@ -350,6 +352,12 @@ class Services:
     def unreached(self, tool: str) -> str:
         """Say why the tool of an MCP server is not there, by its name; empty where that is unknown."""
         return self.servers.absence_of(tool) if self.servers else ""
+
+
+def _own_tools(it: Services, of_host: HostTools) -> list[BaseTool]:
+    agents = it.parts.get("subagents")
+    own = build_tools(it, for_skills=bool(of_host.of_skills))
+    return [*own, *(task_tools(agents, it.settings) if agents else [])]
 
 
 def _checked(settings: Settings, model: object) -> Settings:

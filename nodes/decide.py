@@ -15,7 +15,7 @@ from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.nodes.reply import usage_of
 from skills_agent.nodes.two_paths import Steps
-from skills_agent.skills.policy.tool_spec import OF_BACKGROUND
+from skills_agent.skills.policy.tool_spec import CALL_TOOL, OF_BACKGROUND
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
@@ -118,6 +118,8 @@ def useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy)
     """
     useless = set() if has_background_commands(state.get("messages") or []) else {*OF_BACKGROUND}
     of_skills = {spec.name for spec in policy.grammar.specs.values() if spec.needs_skills}
+    if skills is None:
+        useless.add(CALL_TOOL)
     if skills is None or not state.get("skills_loaded"):
         useless |= of_skills
     if skills is None or skills.catalog.listing.is_whole:

@@ -7,7 +7,7 @@ from typing import Final
 
 from skills_agent.nodes.effects import effect_of
 from skills_agent.nodes.granted import opened, serving
-from skills_agent.nodes.no_tool import repetition, why_no_tool, why_unloaded
+from skills_agent.nodes.no_tool import repetition, why_absent, why_unloaded
 from skills_agent.nodes.script_programs import level_of, missing_programs
 from skills_agent.nodes.step import Step, words_of_script
 from skills_agent.skills.errors import SkillError
@@ -16,7 +16,7 @@ from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.permission import Permission
 from skills_agent.skills.policy.protected import ProtectedPath, protected_in, protected_path
 from skills_agent.skills.policy.reasons import Facts
-from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
+from skills_agent.skills.policy.tool_spec import CALL_TOOL, RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.verdict import Opinion, Verdict, consult
 from skills_agent.skills.risk import RISK_TEXTS
 from skills_agent.skills.scripts.environment import is_root
@@ -144,18 +144,18 @@ class Judge(Step):
         return effect_of(call.tool, call.args, None, self.registry)
 
     def _refusal(self, call: Call) -> Verdict | None:
-        policy, tool = self.policy, self.policy.tools.get(call.tool)
-        if tool is None or (call.tool in SHELL_TOOLS and policy.means.why_no_shell()):
-            return Verdict("deny", "error", {"fault": why_no_tool(self, call.tool)})
+        policy, tool = self.policy, call.tool
+        if absent := why_absent(self, tool):
+            return Verdict("deny", "error", {"fault": absent})
         if refused := policy.refusal(self.context, call):
             return refused
-        if policy.is_left_out(tool.name, self.context):
-            other = RUN_COMMAND if tool.name in SHELL_TOOLS else LOAD_SKILL
-            return Verdict("deny", "policy", {"off_with": [tool.name, other]})
+        if policy.is_left_out(tool, self.context):
+            behind = {**dict.fromkeys(SHELL_TOOLS, RUN_COMMAND), **dict.fromkeys(policy.scoped, CALL_TOOL)}
+            return Verdict("deny", "policy", {"off_with": [tool, behind.get(tool, LOAD_SKILL)]})
         if refusal := next(filter(None, (each.refusal(call) for each in self._permissions)), None):
             return Verdict("deny", "skill", refusal)
-        if fault := policy.fault(tool.name, call.args):
-            return Verdict("deny", "error", {"arguments": [tool.name, fault]})
+        if fault := policy.fault(tool, call.args):
+            return Verdict("deny", "error", {"arguments": [tool, fault]})
         facts = why_unloaded(self, call) or repetition(self, call)
         return Verdict("deny", "error", facts) if facts else None
 

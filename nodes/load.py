@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import SkillError, list_names
 from skills_agent.skills.format.instructions import bounded_instructions, shows_commands
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
@@ -77,6 +77,7 @@ def load(
         said = (policy.in_place_of(ref, skills), _missing(ref, policy, skills), skills.plugin_note(ref))
         notes += filter(None, said)
     notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
+    notes += filter(None, (_absent_tools(skill, policy) for skill, _ in loaded))
     notes += filter(None, [_other_names([skill for skill, _ in loaded], policy, context)])
     text = "\n".join([*(_told(*each) for each in loaded), *notes])
     message = receipt(admission["call_id"], LOAD_SKILL, text)
@@ -158,6 +159,12 @@ def _no_shell(skill: Skill, policy: Policy) -> str:
     return f"{skill.metadata.name} wants shell commands, and there is {reason}." if is_wanted else ""
 
 
+def _absent_tools(skill: Skill, policy: Policy) -> str:
+    absent = [name for name in skill.metadata.include_tools if name not in policy.tools]
+    named = escape_markup(list_names(absent))
+    return f"No program here registered tools that {skill.metadata.name} asks for: {named}." if absent else ""
+
+
 def _other_names(skills: Sequence[Skill], policy: Policy, context: Context) -> str:
     """Say what the tools of other clients are here that the instructions name; empty where they name none."""
     texts = "\n".join(skill.instructions for skill in skills)
@@ -181,6 +188,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         lines=skill.lines,
         allowed_tools=None if metadata.allowed_tools is None else list(metadata.allowed_tools),
         disallowed_tools=list(metadata.disallowed_tools),
+        include_tools=list(metadata.include_tools),
         model=metadata.model,
         asked_by=admission["asked_by"],
         reason=admission["reason"] if is_wanted else f"{wanted} requires it",

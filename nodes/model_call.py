@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
@@ -42,13 +42,16 @@ from skills_agent.nodes.schemas import lean_tools, load_skill_schema, strict_sch
 from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.policy.tool_spec import FETCH_URL
+from skills_agent.skills.policy.tool_spec import CALL_TOOL, FETCH_URL
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, named_paths, with_note
 from skills_agent.state.whole_text import with_whole_text
+
+if TYPE_CHECKING:
+    from skills_agent.nodes.scoped_tools import ScopedTools
 
 _MAX_CACHED: Final = 16
 """How many texts of catalogs stay for the next calls."""
@@ -125,6 +128,8 @@ class ModelRequests:
     observer: Observer
     provider_tools: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Tools that are bound, and run by the model's provider."""
+    scoped: "ScopedTools | None" = None
+    """Tools that models call by `call_tool` while a skill is loaded that names them."""
     system_prompt: Callable[[AgentState], str] = lambda _: ""
     """What the operator adds to the instructions."""
     form: AnswerForm | None = None
@@ -154,6 +159,8 @@ class ModelRequests:
         room = room_of(chosen.window) - schema_tokens
         own_name = agent_name()
         added = "\n\n".join(filter(None, (system, self.form.instruction if self.form else "")))
+        if self.scoped:
+            messages = self.scoped.as_called(messages)
         rendered = prompt.render_within(room, messages, state, skills, note, own_name, added)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
@@ -166,6 +173,7 @@ class ModelRequests:
         callables = () if self.form else {*self.tools, LOAD_SKILL, *named}
         reply = yield from self.reply(state, runtime, chosen, waiting, calls, callables)
         own = without_calls_of(reply.message, self.provider_tools)
+        own = self.scoped.as_meant(own) if self.scoped else own
         if skills and load_skill:
             own = as_loads(own, lambda name: name == LOAD_SKILL or name in self.tools, skills.is_loadable)
         own = with_note(own, note) if note else own
@@ -267,7 +275,11 @@ class ModelRequests:
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
-        return turns_to_cover(state, window, _tokens_of(self._told(tuple(self.tools))))
+        return turns_to_cover(
+            state,
+            window,
+            _tokens_of(self._told([*self.tools.keys() - (self.scoped.tools if self.scoped else ())])),
+        )
 
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.
@@ -285,7 +297,8 @@ class ModelRequests:
         shown = self.shown_catalog(catalog, left_out)
         if not (shown.load_skill or active_skills(ledger)):
             return None
-        return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog, left_out)
+        own = ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog, left_out)
+        return own._replace(tools_of=self.scoped.text_of) if self.scoped else own
 
     def _show(self, catalog: Catalog, left_out: frozenset[str]) -> ShownCatalog:
         """Return what is shown of a catalog but for the skills that are left out."""
@@ -317,10 +330,14 @@ class ModelRequests:
 
     def _told(self, names: Sequence[str], *, is_lean: bool = True) -> list[BaseTool | dict[str, Any]]:
         """Return tools as models are told of them: our own with the schemas that small models read best."""
-        lean = self._lean if is_lean else {}
+        lean = self._lean if is_lean else self._strict
         # One look at each: a tool of others may have left since its name was read.
         told = (lean.get(name) or self.tools.get(name) or self.provider_tools.get(name) for name in names)
         return [each for each in told if each]
+
+    @cached_property
+    def _strict(self) -> Mapping[str, dict[str, Any]]:
+        return {CALL_TOOL: strict_schema(self._lean[CALL_TOOL])} if self.scoped else {}
 
     @cached_property
     def _lean(self) -> Mapping[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from skills_agent.skills.machine import Machine, Missing
 from skills_agent.skills.policy.approval_text import FileChange
 from skills_agent.skills.policy.patterns import Call, Entry, EntryNotUnderstoodError, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
-from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
+from skills_agent.skills.policy.tool_spec import CALL_TOOL, RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approver, Verdict
 from skills_agent.skills.risk import Approval, Risk
@@ -107,6 +107,8 @@ class Policy:
     """Returns the invocation that the calling node is part of."""
     provider_tools: Collection[str] = ()
     """Names of tools that the model's provider runs: all that can be done is not to offer them."""
+    scoped: Collection[str] = ()
+    """Names of tools that are offered only while a skill is loaded that names them."""
     skill_sets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By name, what a caller may choose: entries of skills, and behind `!` of those that are not in it."""
     mode: Mode = "recommend"
@@ -176,7 +178,9 @@ class Policy:
         """Return the tools that a model is not offered, because no call of this request could use them."""
         absent = SHELL_TOOLS if self.means.why_no_shell() else ()
         names = (*self.tools, *self.provider_tools)
-        return {name for name in names if name in absent or self.is_left_out(name, context)}
+        return {
+            name for name in names if name in absent or name in self.scoped or self.is_left_out(name, context)
+        }
 
     def is_left_out(self, tool: str, context: Context) -> bool:
         """Return whether a tool as a whole is out of this request's reach. Raises ContextError."""
@@ -184,6 +188,8 @@ class Policy:
             return True  # What is found could not be loaded.
         if tool in SHELL_TOOLS - {RUN_COMMAND} and self.is_left_out(RUN_COMMAND, context):
             return True  # Nothing could be started.
+        if tool in self.scoped and self.is_left_out(CALL_TOOL, context):
+            return True  # It is called by that one.
         excluded, only = self._narrowed(context)
         if any(entry.is_whole and entry.names(tool) for entry in (*self.excluded, *excluded)):
             return True
@@ -208,7 +214,7 @@ class Policy:
             return None
         return Verdict("deny", "caller", {"caller": f"this call of {tool.name}"})
 
-    def skill_refusal(self, skill: SkillMetadata, context: Context) -> str | None:
+    def skill_refusal(self, skill: SkillMetadata | SkillRef, context: Context) -> str | None:
         """Return why nobody may load a skill in this request; None where it may be loaded."""
         names = (skill.name, f"{skill.name}@{skill.source}")
         for chosen in context.skill_sets:

@@ -97,6 +97,9 @@ class ShownSkills(NamedTuple):
     left_out: frozenset[str] = frozenset()
     """Names of those of them that may not be loaded here."""
 
+    tools_of: Callable[[LoadedSkill], str] = lambda _: ""
+    """Returns what the model reads of the tools that a loaded skill brings."""
+
     def is_loadable(self, name: str) -> bool:
         """Return whether the model may load a skill of this name, and has not."""
         is_here = any(each.name == name for each in self.complete.loadable(self.left_out))
@@ -178,7 +181,8 @@ def render(
     for skill in sorted(active.values(), key=lambda each: each["order"]):
         arguments = given.get(skill["name"], {})
         text = skill_text(skill, resources.get(skill["name"]), arguments.pop(skill["call_id"], None))
-        texts.setdefault(skill["call_id"], []).append(text)
+        tools = skills.tools_of(skill) if skills else ""
+        texts.setdefault(skill["call_id"], []).append("\n".join(filter(None, (text, tools))))
         for call_id, words in arguments.items():
             texts.setdefault(call_id, []).append(skill_text(skill, None, words))
     expanded = [_receipt(message, texts) for message in messages]

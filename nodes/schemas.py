@@ -84,13 +84,16 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool's schema as OpenAI wants it beside a form of the answer: strict, all properties required.
 
     langchain-openai makes all other tools so, and refuses to send one that is not. What may be left out is
-    null there.
+    null there. An object of any fields, which no strict schema has, is told as its JSON.
     """
     function = schema["function"]
     parameters = function["parameters"]
-    properties = {
-        name: each if name in parameters["required"] else _or_null(each)
+    told = {
+        name: {"type": "string", "description": "A JSON object."} if each == {"type": "object"} else each
         for name, each in parameters["properties"].items()
+    }
+    properties = {
+        name: each if name in parameters["required"] else _or_null(each) for name, each in told.items()
     }
     strict = {"properties": properties, "required": list(properties), "additionalProperties": False}
     return {**schema, "function": {**function, "parameters": {**parameters, **strict}, "strict": True}}

@@ -113,6 +113,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     arguments: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     """Names of other skills, with the versions that will do: `chart-kit>=1.2` (format/requirements.py)."""
+    include_tools: tuple[str, ...] = ()
+    """Names of tools of the host that are offered while the skill is loaded."""
     paths: tuple[str, ...] = ()
     """Globs of files: the model is told of the skill once a call of the thread names one that matches."""
     model_invocable: bool = True

@@ -66,6 +66,8 @@ class LoadedSkill(TypedDict):
     allowed_tools: list[str] | None
     """None when the skill declares nothing."""
     disallowed_tools: NotRequired[list[str]]
+    include_tools: NotRequired[list[str]]
+    """Names of tools that are offered while it is loaded."""
     model: str | None
     asked_by: str
     """user (`/name`), caller (`skills=[...]`), model (`load_skill`) or operator (setting `on_change`)."""

@@ -117,9 +117,16 @@ class Agent:
     checkpointer: BaseCheckpointSaver[Any] = field(default_factory=InMemorySaver)
     thread: str = "thread"
     approvers: Sequence[Approver] = ()
+    skill_tools: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
-        builder = build_graph(self.settings, model=self.model, tools=self.tools, approvers=self.approvers)
+        builder = build_graph(
+            self.settings,
+            model=self.model,
+            tools=self.tools,
+            skill_tools=self.skill_tools,
+            approvers=self.approvers,
+        )
         self.graph = builder.compile(checkpointer=self.checkpointer)
         self.config: Any = {"configurable": {"thread_id": self.thread}}
 

@@ -124,6 +124,7 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
         replies: Sequence[ScriptEntry] | BaseChatModel,
         *,
         tools: Sequence[BaseTool] = (),
+        skill_tools: Sequence[Any] = (),
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         thread: str = "thread",
         approvers: Sequence[Approver] = (),
@@ -141,6 +142,7 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
             checkpointer or InMemorySaver(),
             thread,
             approvers,
+            skill_tools,
         )
 
     return make

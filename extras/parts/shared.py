@@ -241,7 +241,9 @@ class PartServices(Services):
                 raise SettingsError(
                     f"Two parts of one agent have two values of {name}: give it to one of them."
                 )
-        of_host = {name: values.pop(name) for name in HostParts.__annotations__ if name in values}
+        # A tool that the agent itself does not know cannot be called: `skill_tools` is no setting here.
+        known = HostParts.__annotations__.keys() - {"skill_tools"}
+        of_host = {name: values.pop(name) for name in known if name in values}
         own = {name: values.pop(name) for name in (*setting_kinds(), "home") if name in values}
         super().__init__(Settings(**{**_IN_CODE, **own}, extras=values), **cast("HostParts", of_host))
 

@@ -15,15 +15,18 @@ from skills_agent.graph.tools.skills import SkillTools
 
 ORDER: Final = (
     *("update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user", "run_command"),
-    *("fetch_url", "propose_skill"),
+    *("fetch_url", "propose_skill", "call_tool"),
     # Last, what is offered in the course of a thread.
     *("run_script", "read_resource", "search_skills", "unload_skill", "command_output", "stop_command"),
 )
 """Of tools in the prompt, which a provider caches; those of other extras come behind these."""
 
 
-def build_tools(equipment: Equipment) -> list[BaseTool]:
-    """Return every tool but `load_skill`, which the graph carries out itself."""
+def build_tools(equipment: Equipment, *, for_skills: bool = False) -> list[BaseTool]:
+    """Return every tool but `load_skill`, which the graph carries out itself.
+
+    `for_skills`: a host brings tools of skills, which models call by `call_tool`.
+    """
     settings = equipment.settings
     files = FileTools(equipment.files, settings.read_images)
     skills = SkillTools(equipment.registry, equipment.left_out, settings.read_images)
@@ -40,6 +43,7 @@ def build_tools(equipment: Equipment) -> list[BaseTool]:
         declare(skills.read_resource),
         declare(skills.search_skills),
         declare(skills.unload_skill),
+        *([declare(skills.call_tool)] if for_skills else []),
         *(tool for extra in equipment.of_extras for tool in extra.tools),
     ]
     return sorted(tools, key=lambda tool: ORDER.index(tool.name) if tool.name in ORDER else len(ORDER))

@@ -19,12 +19,22 @@ class HostTools(NamedTuple):
     tools: Sequence[BaseTool] = ()
     of_provider: Mapping[str, dict[str, Any]] = {}
     """Those that the model's provider runs, by name."""
+    of_skills: Sequence[BaseTool] = ()
+    """Those that are offered only while a skill is loaded that names them."""
 
 
-def brought(tools: Sequence[HostTool]) -> HostTools:
+def brought(tools: Sequence[HostTool] | None, skill_tools: Sequence[HostTool] | None) -> HostTools:
     """Return a host's tools. Raises SettingsError."""
+    of_skills = _read(() if skill_tools is None else skill_tools, "skill_tools")
+    if of_skills.of_provider:
+        raise SettingsError("What the model's provider runs belongs in `tools`: no skill can bring it.")
+    return _read(() if tools is None else tools, "tools")._replace(of_skills=of_skills.tools)
+
+
+def _read(tools: Sequence[HostTool], parameter: str) -> HostTools:
     if isinstance(tools, Mapping | str | BaseTool) or not isinstance(tools, Iterable):
-        raise SettingsError("`tools` takes a list of tools: put this one in brackets, `tools=[...]`.")
+        text = f"`{parameter}` takes a list of tools: put this one in brackets, `{parameter}=[...]`."
+        raise SettingsError(text)
     of_provider: dict[str, dict[str, Any]] = {}
     of_host: list[BaseTool] = []
     for tool in tools:

@@ -68,6 +68,13 @@ class SkillTools:
             lines.append(f"- {_shown(skill.name)}{mark}: {_shown(text)}")
         return "\n".join([*lines, "Load one with load_skill(name)."])
 
+    def call_tool(self, name: str, arguments: dict[str, Any]) -> str:
+        """Call a tool that a loaded skill lists in its skill_tools."""
+        # The agent takes such a call for one of the tool itself: somebody else made this one.
+        raise ToolException(
+            f"Nothing was done: call {name} by its own name, with {len(arguments)} arguments."
+        )
+
     def unload_skill(self, name: str, runtime: ThreadRuntime) -> Command[None]:
         """Drop a skill's instructions when they are not needed any more."""
         record = loaded_skill(runtime, name)

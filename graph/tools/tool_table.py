@@ -2,7 +2,7 @@
 
 from collections import UserDict
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.tools import BaseTool
 from typing_extensions import override
@@ -13,6 +13,10 @@ from skills_agent.graph.tools.host_tools import HostTools
 from skills_agent.skills.policy.command_lines import CommandLines
 from skills_agent.skills.policy.patterns import Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
+from skills_agent.state.transcript import LOAD_SKILL
+
+if TYPE_CHECKING:
+    from skills_agent.nodes.scoped_tools import ScopedTools
 
 TIMEOUT: Final = "timeout"
 """In a tool's metadata: its seconds."""
@@ -33,15 +37,27 @@ class ToolTable(UserDict[str, BaseTool]):
         lines: CommandLines,
     ) -> None:
         """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError."""
-        super().__init__(_by_name([*own, *host.tools]))
+        given = [*host.tools, *host.of_skills]
+        super().__init__(_by_name([*own, *given]))
+        self.of_skills = {tool.name: tool for tool in host.of_skills}
+        """Those that are offered only while a skill is loaded that names them."""
         self.provider = host.of_provider
         """Run by the model's provider, by name: models are offered them, and no call of them arrives here."""
         specs = {name: ToolSpec(name=name) for name in self.provider}
-        self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host.tools}}, places, lines)
-        self.limits = {tool.name: _time_limit(tool, timeout) for tool in host.tools}
+        self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in given}}, places, lines)
+        self.limits = {tool.name: _time_limit(tool, timeout) for tool in given}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
         if both := self.provider.keys() & self.limits.keys():
             raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
+
+    @property
+    def scoped(self) -> "ScopedTools | None":
+        """Return how models call the tools of skills; None where there are none."""
+        if not self.of_skills:
+            return None
+        from skills_agent.nodes.scoped_tools import ScopedTools  # noqa: PLC0415 - few agents have any
+
+        return ScopedTools(self.of_skills)
 
     @override
     def get(self, key: str, default: Any = None) -> Any:
@@ -66,7 +82,7 @@ class ToolTable(UserDict[str, BaseTool]):
 def _by_name(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:
     named: dict[str, BaseTool] = {}
     for tool in tools:
-        if tool.name in named:
+        if tool.name in named or tool.name == LOAD_SKILL:
             raise SettingsError(
                 f"Two tools are named {tool.name}. Rename yours: the agent has one of that name."
             )

@@ -52,6 +52,9 @@ _DEPENDENCIES_MEANING = (
 _PATHS_MEANING = "globs, as `src/**/*.ts`: the model is told of the skill once a call names such a file"
 _HINT_MEANING = "`[file]`: the skill takes words after `/skill-name`"
 _DISALLOWED_MEANING = "refused while the skill is loaded, in every mode; written like `allowed-tools`"
+_INCLUDED_MEANING = (
+    "a host's tools to offer [while it is loaded](library.md#tools-of-skills), also `adk_additional_tools`"
+)
 _NO_MODEL = r"disabled?-?models?-?invo[ck]ations?"
 _USER_MAY = r"user-?invo[ck]e?[ai]ble"
 _CONTEXT_MEANING = "`fork`: the skill runs by itself, and the thread sees its result: [forks](forks.md)"
@@ -94,6 +97,10 @@ FIELDS: Final = (
     Field("dependencies", "acted-on", _DEPENDENCIES_MEANING),
     Field(
         "disallowed-tools", "acted-on", _DISALLOWED_MEANING, FieldValue.tools, spellings="disallowed-tool"
+    ),
+    Field(
+        "include-tools", "acted-on", _INCLUDED_MEANING, FieldValue.included_tools,
+        spellings="(adk-)?additional-tools",
     ),
     Field("model", "none", "", _LINE),
     Field("context", "acted-on", _CONTEXT_MEANING, FieldValue.run_mode),

@@ -132,6 +132,7 @@ RULES: Final[dict[str, Rule]] = {
     "allowed-tools-not-text": Rule("warning", "error", _TOOLS, repair=True),
     "allowed-tools-form": Rule("info", "warning", _TOOLS),
     "tools-not-understood": Rule("warning", "warning", "Write entries as docs/policy.md says."),
+    "tools-of-host": Rule("info", "info", "The command line has none: docs/library.md.", repair=True),
     # Fields of clients in the wild
     "field-unknown": Rule("info", "error", _MOVE),
     "field-not-in-spec": Rule("info", "error", _MOVE),

@@ -117,6 +117,14 @@ class FieldValue(msgspec.Struct):
         """Read names, separated by blanks or commas or in a list."""
         return self._names(self.value)
 
+    def included_tools(self) -> tuple[str, ...]:
+        """Read names of tools that a program brings; on the command line there are none of them."""
+        names = self.names()
+        if names:
+            shown = one_line(", ".join(names), 2 * NAME_LIMIT)
+            self.report("tools-of-host", f"It asks for tools that a program registers: `{shown}`.")
+        return names
+
     def required_skills(self) -> tuple[str, ...]:
         """Read names of skills, each with the versions that will do: `chart-kit>=1.2`.
 

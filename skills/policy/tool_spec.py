@@ -72,6 +72,8 @@ def argument_text(value: Any) -> str:
 RUN_COMMAND: Final = "run_command"
 PROPOSE_SKILL: Final = "propose_skill"
 FETCH_URL: Final = "fetch_url"
+CALL_TOOL: Final = "call_tool"
+"""What models call the tools of a skill by: the agent takes such a call for one of the tool itself."""
 OF_BACKGROUND: Final = frozenset({"command_output", "stop_command"})
 """Tools for commands in the background."""
 SHELL_TOOLS: Final = OF_BACKGROUND | {RUN_COMMAND}
@@ -93,6 +95,7 @@ _OWN: Final = (
     ),
     ToolSpec(name="unload_skill", risk="read", framework=True, needs_skills=True),
     ToolSpec(name="search_skills", risk="read", framework=True, needs_skills=True),
+    ToolSpec(name=CALL_TOOL, risk="read", framework=True),
     ToolSpec(
         name="read_resource", risk="read", framework=True, needs_skills=True, counts_as="resource",
         skill_argument="skill", path_argument="path", names_elsewhere=_READ,

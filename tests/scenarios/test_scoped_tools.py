@@ -1,0 +1,260 @@
+"""A host's tools for skills: offered while a skill is loaded that names them, called by `call_tool`."""
+
+import itertools
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.settings import SettingsError
+from skills_agent.nodes.scoped_tools import ScopedTools
+from skills_agent.state.context import Context
+from tests.agents import Agent, Recorder, call, calls, write_skill
+from tests.forked import run_forked
+from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
+from tests.openai_server import Call, Completion, OpenAIServer
+from tests.scenarios.test_prompt_prefix import assert_grows_at_its_end
+from tests.strict_providers import PROVIDERS, strict_server
+
+LOAD, UNLOAD = call("load_skill", name="inventory"), call("unload_skill", name="inventory")
+TAKE = call("call_tool", name="take_stock", arguments={"sku": "A1", "count": 2})
+DIRECT = call("take_stock", sku="A1", count=2)
+APPROVE = {"type": "approve"}
+
+
+@tool
+def take_stock(sku: str, count: int = 1) -> str:
+    """Take things of one kind out of the store."""
+    return f"took {count} of {sku}"
+
+
+@tool
+def weather(town: str) -> str:
+    """Tell the weather."""
+    return f"rain in {town}"
+
+
+take_stock.metadata = {"risk": "write"}
+weather.metadata = {"risk": "read"}
+TOOLS = (take_stock, weather)
+
+
+def named(name: str) -> BaseTool:
+    return weather.model_copy(update={"name": name})
+
+
+@pytest.fixture(autouse=True)
+def skills(skills_dir: Path) -> None:
+    write_skill(skills_dir, "inventory", "Counts things.\nmetadata:\n  include_tools: take_stock")
+    write_skill(skills_dir, "sky", "Clouds.\nmetadata:\n  adk_additional_tools:\n    - weather")
+    write_skill(skills_dir, "plain", "Nothing.")
+
+
+def test_a_person_is_asked_about_the_tool_and_the_model_reads_call_tool(make_agent: MakeAgent) -> None:
+    recorder = Recorder([calls(LOAD), calls(TAKE), "done"])
+    agent = make_agent(recorder.entries, skill_tools=TOOLS)
+    agent.say("go")
+    (request,) = agent.asked
+    assert (request["name"], request["args"]) == ("take_stock", TAKE["args"]["arguments"])
+    agent.answer(APPROVE)
+    assert [each.text for each in agent.tool_messages("take_stock")] == ["took 2 of A1"]
+    asked, result = recorder.prompts[-1][-2:]
+    assert isinstance(asked, AIMessage)
+    assert [(each["name"], each["args"]) for each in asked.tool_calls] == [("call_tool", TAKE["args"])]
+    assert result.name == "call_tool"
+    assert '{"name": "take_stock", "description": "Take things of one kind out of' in recorder.texts[1]
+    assert '"weather"' not in recorder.texts[1]
+    assert_grows_at_its_end(recorder.prompts)
+
+
+def test_a_skill_that_brings_a_tool_leaves_the_tools_and_earlier_messages_of_a_request_as_they_are(
+    workspace: Path, server: OpenAIServer
+) -> None:
+    made = (call("load_skill", name="plain"), LOAD, TAKE)
+    made_calls = [Call(each["name"], each["args"], f"c{number}") for number, each in enumerate(made)]
+    server.answers += [*(Completion(calls=[each]) for each in made_calls), Completion("done")]
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False, model="openai:gpt-4o")
+    agent = build_graph(settings, skill_tools=TOOLS).compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke({"messages": [HumanMessage("go")]}, config)
+    agent.invoke(Command(resume={"decisions": [APPROVE]}), config)
+    bodies = [request.body for request in server.requests]
+    names = {each["function"]["name"] for each in bodies[0]["tools"]}
+    assert names & {"call_tool", "take_stock", "weather"} == {"call_tool"}
+    assert len({json.dumps(body["tools"]) for body in bodies[1:]}) == 1
+    for before, after in itertools.pairwise(bodies):
+        assert json.dumps(after["messages"]).startswith(json.dumps(before["messages"])[:-1])
+
+
+WITHOUT = Context(exclude_tools=("Skill(inventory)",))
+FIRST = "take_stock is a tool of the skill inventory. Call load_skill with name inventory first."
+
+
+@pytest.mark.parametrize(
+    ("steps", "context", "says"),
+    [
+        ([TAKE], None, FIRST),
+        ([DIRECT], None, FIRST),
+        ([LOAD, UNLOAD, TAKE], None, FIRST),
+        ([LOAD, TAKE], WITHOUT, "There is no tool 'take_stock'. "),
+        ([LOAD, TAKE], Context(enable_skills=False), "There is no tool 'take_stock'. "),
+        ([LOAD, TAKE], Context(exclude_tools=("call_tool",)), "take_stock is turned off here together with"),
+        ([LOAD, TAKE], Context(exclude_tools=("take_stock",)), "Not run: the caller of this run left out"),
+        ([LOAD, TAKE], Context(only_tools=("read_file",)), "Not run: the caller of this run left out"),
+    ],
+)
+def test_a_tool_is_refused_that_no_active_skill_brings_or_that_somebody_left_out(
+    make_agent: MakeAgent, steps: list[dict[str, Any]], context: Context | None, says: str
+) -> None:
+    *before, last = map(calls, steps)
+    agent = make_agent([*before, "one", last, "two"], skill_tools=TOOLS)
+    agent.say("go")
+    agent.say("go on", context=context)
+    (told,) = agent.tool_messages("take_stock")
+    assert told.text.startswith(says)
+    assert ("inventory" in told.text) == (says is FIRST)
+
+
+def test_arguments_are_checked_and_a_model_may_call_a_tool_of_an_active_skill_directly(
+    make_agent: MakeAgent,
+) -> None:
+    given = ({"city": "Oslo"}, '{"town": "Oslo"}', "Oslo")
+    by_call_tool = [call("call_tool", name="weather", arguments=each) for each in given]
+    replies = [
+        calls(call("load_skill", name="sky")),
+        calls(*by_call_tool, call("weather", town="Rome")),
+        "done",
+    ]
+    agent = make_agent(replies, skill_tools=TOOLS)
+    agent.say("go")
+    wrong = "The arguments of weather are not valid: town: Field required"
+    told = [each.text for each in agent.tool_messages("weather")]
+    assert told == [wrong, "rain in Oslo", "rain in Rome"]
+    assert "call_tool are not valid: arguments" in agent.tool_messages("call_tool")[0].text
+
+
+def test_an_edit_and_a_grant_speak_of_the_tool(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(LOAD), calls(TAKE), calls(TAKE), "done"], skill_tools=TOOLS)
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "pattern", "pattern": "take_stock"}})
+    assert len(agent.tool_messages("take_stock")) == 2
+    for name, said in (("take_stock", "took 3 of C"), ("call_tool", "call take_stock by its own name")):
+        args = {"sku": "C", "count": "3"}
+        edited = args if name == "take_stock" else {"name": "take_stock", "arguments": args}
+        agent = make_agent([calls(LOAD), calls(TAKE), "done"], skill_tools=TOOLS, thread=name)
+        agent.say("go")
+        agent.answer({"type": "edit", "edited_action": {"name": name, "args": edited}})
+        assert said in agent.transcript[-2].text
+
+
+@pytest.mark.parametrize(
+    ("tools", "skill_tools"),
+    [
+        ([weather], [weather]),
+        ([], [weather, weather]),
+        ([], [named("read_file")]),
+        ([], [named("load_skill")]),
+        ([named("call_tool")], [weather]),
+        ([{"type": "web", "name": "weather"}], [weather]),
+        ([], [{"type": "web_search"}]),
+        ([], weather),
+    ],
+)
+def test_names_that_clash_are_an_error_when_the_agent_is_built(
+    make_agent: MakeAgent, tools: list[Any], skill_tools: Any
+) -> None:
+    with pytest.raises(SettingsError):
+        make_agent(["done"], tools=tools, skill_tools=skill_tools)
+
+
+def test_the_receipt_lint_and_doctor_name_a_tool_that_nobody_registered(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path
+) -> None:
+    agent = make_agent([calls(LOAD), "done"], skill_tools=[weather])
+    agent.say("go")
+    said = "No program here registered tools that inventory asks for: take_stock."
+    assert said in agent.tool_messages("load_skill")[0].text
+    cli = CommandLine(tmp_path / "cli")
+    asks = "It asks for tools that a program registers: `take_stock`"
+    assert asks in cli.run("skills", "lint", str(skills_dir / "inventory")).out
+    assert asks in cli.run("doctor", "--skills-dir", str(skills_dir)).out
+
+
+def test_a_tool_that_is_killed_after_its_effect_is_asked_about_by_its_name_and_not_run_twice(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+
+    @tool("take_stock")
+    def kill(sku: str, count: int = 1) -> None:
+        """Take, and be killed."""
+        with log.open("a") as file:
+            file.write(f"{sku}{count} ")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    kill.metadata = {"risk": "write"}
+
+    def run(act: Callable[[Agent], Any]) -> Any:
+        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+            return act(make_agent([calls(LOAD), calls(TAKE), "done"], skill_tools=[kill], checkpointer=saver))
+
+    def asked(agent: Agent) -> list[Any]:
+        return [(each["name"], each["args"]) for each in agent.asked]
+
+    question = [("take_stock", TAKE["args"]["arguments"])]
+    assert run(lambda agent: (agent.say("go"), asked(agent)))[1] == question
+    assert run_forked(run, lambda agent: agent.answer(APPROVE)) == -signal.SIGKILL
+    assert run(lambda agent: (agent.run(None), asked(agent)))[1] == question
+    assert run(lambda agent: agent.answer({"type": "reject"}))["answer"] == "done"
+    assert log.read_text() == "A12 "
+
+
+@given(st.text(), st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.none())))
+def test_a_call_by_call_tool_and_one_of_the_tool_itself_say_the_same(name: str, args: dict[str, Any]) -> None:
+    message = AIMessage("", tool_calls=[{"name": name, "args": args, "id": "1"}])
+    scoped = ScopedTools({name: weather})
+    (shown,) = scoped.as_called([message])
+    assert isinstance(shown, AIMessage)
+    assert shown.tool_calls[0]["name"] == "call_tool"
+    assert scoped.as_meant(shown).tool_calls == message.tool_calls
+
+
+class Price(BaseModel):
+    """A price."""
+
+    cents: int
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_a_form", [False, True])
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+def test_every_provider_takes_the_calls(workspace: Path, provider: str, *, in_a_form: bool) -> None:
+    from langchain.agents.structured_output import ProviderStrategy  # noqa: PLC0415 - seconds
+
+    form = ProviderStrategy(Price) if in_a_form else None
+    town: Any = {"town": "Oslo"}
+    args = {"name": "weather", "arguments": json.dumps(town) if in_a_form else town}
+    load = {"name": "sky"}
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    with strict_server(provider) as server:
+        agent = build_graph(settings, model=server.model(), skill_tools=TOOLS, response_format=form)
+        made = [Call("load_skill", load, "c1"), Call("call_tool", args, "c2")]
+        server.replies += [*(Completion(calls=[each]) for each in made), Completion('{"cents": 5}')]
+        result = agent.compile().invoke({"messages": [HumanMessage("go")]})
+        assert [each.text for each in result["messages"] if each.name == "weather"] == ["rain in Oslo"]
+        assert server.faults == []
+        assert ("A JSON object." in json.dumps(server.requests[0])) == in_a_form
