@@ -170,8 +170,10 @@ def _files(log: RunLog, name: str | None) -> list[str]:
     names = log.threads()
     if name is None:
         return names
-    if folder_name(name) in names:
-        return [folder_name(name)]
+    if (own := folder_name(name)) in names:
+        # Those of its forks have no name that a file can have.
+        forks = (each for each in names if "." not in each and _thread(log, each).startswith(f"{name}/"))
+        return [own, *forks]
     threads = [_thread(log, each) for each in names]
     hint = did_you_mean(name, threads) or f"Records: {list_names(threads)}."
     raise SkillsAgentError(f"There is no record of {name!r} here. {hint}", code="unknown-run")

@@ -109,6 +109,8 @@ FIELDS: Final = (
         spellings="runmode",
     ),
     Field("agent", "acted-on", _AGENT_MEANING, _LINE),
+    Field("background", "none", "a fork's result is always waited for"),
+    Field("shell", "none", "command lines are bash's"),
     Field("hooks", "none"),
 )  # fmt: skip
 

@@ -438,3 +438,22 @@ def test_a_subagent_that_cannot_be_is_refused_when_it_is_built(
 def test_two_of_one_name_are_refused(compiled: Compile) -> None:
     with pytest.raises(SettingsError, match="Two subagents"):
         compiled(model_of([]), {"subagents": [REVIEWER, REVIEWER]})
+
+
+def test_a_fork_whose_model_failed_goes_on_where_it_was(compiled: Compile, forked: Any) -> None:
+    forked("write")
+    notes = Notes()
+    notes.tool.metadata = {"risk": "read"}
+    failures = iter([RuntimeError("gone")])
+
+    def failing(_: Sequence[BaseMessage]) -> Any:
+        for failure in failures:
+            raise failure
+        return "noted"
+
+    model = model_of([calls(LOAD(name="write")), "done"], inside=[calls(call("note", text="x")), failing])
+    agent = compiled(model, {"tools": [notes.tool]})
+    with pytest.raises(RuntimeError, match="gone"):
+        ask(agent)
+    assert agent.invoke(None, CONFIG)["answer"] == "done"
+    assert notes.taken == ["x"]
