@@ -357,7 +357,7 @@ class Services:
 def _own_tools(it: Services, of_host: HostTools) -> list[BaseTool]:
     agents = it.parts.get("subagents")
     own = build_tools(it, for_skills=bool(of_host.of_skills))
-    return [*own, *(task_tools(agents, it.settings) if agents else [])]
+    return [*own, *(task_tools(agents, it.settings, has_own_model=it.model is not None) if agents else [])]
 
 
 def _checked(settings: Settings, model: object) -> Settings:

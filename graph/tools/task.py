@@ -17,10 +17,10 @@ Give a task to another agent, which works on it alone and returns its result. It
 conversation: say in the task all that it needs. Several in one message are done at the same time. Agents:"""
 
 
-def task_tools(subagents: Sequence[Subagent], settings: Settings) -> list[BaseTool]:
+def task_tools(subagents: Sequence[Subagent], settings: Settings, *, has_own_model: bool) -> list[BaseTool]:
     """Return the tool for these subagents. Raises SettingsError for what cannot be one."""
     for each in subagents:
-        _check(each, settings)
+        _check(each, settings, has_own_model=has_own_model)
     if twice := [name for name, times in Counter(each.name for each in subagents).items() if times > 1]:
         raise SettingsError(f"Two subagents are named {twice[0]}: rename one.")
     names = tuple(each.name for each in subagents)
@@ -41,7 +41,7 @@ def _carried_out_elsewhere(agent: str, task: str) -> str:
     raise AssertionError(f"the graph carries out tasks: {agent}, {task}")
 
 
-def _check(each: Subagent, settings: Settings) -> None:
+def _check(each: Subagent, settings: Settings, *, has_own_model: bool) -> None:
     if not isinstance(each, Subagent) or not each.name.strip() or not each.description.strip():
         raise SettingsError(
             'A subagent is Subagent(name="...", description="..."): the model chooses by both.'
@@ -52,6 +52,10 @@ def _check(each: Subagent, settings: Settings) -> None:
         known = list_names([*settings.skill_sets])
         raise SettingsError(
             f"The subagent {each.name} has no skill set {each.skills!r} here. There are: {known}."
+        )
+    if each.model and has_own_model:
+        raise SettingsError(
+            f"The subagent {each.name} has no model of its own where the agent's is an object."
         )
     if each.model and not any(fnmatchcase(each.model, pattern) for pattern in settings.allowed_models):
         raise SettingsError(

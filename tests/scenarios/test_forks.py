@@ -422,7 +422,7 @@ def test_a_hosts_own_tool_of_the_name_is_run_as_a_tool(compiled: Compile) -> Non
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
-        (Subagent(name="x", description="y", model="other:x"), "allowed_models"),
+        (Subagent(name="x", description="y", model="openai:x"), "is an object"),
         (Subagent(name="x", description="y", tools=("run_command(git *)",)), "pattern"),
         (Subagent(name="x", description="y", skills="nowhere"), "skill set"),
         (Subagent(name="x"), "description"),
@@ -433,6 +433,12 @@ def test_a_subagent_that_cannot_be_is_refused_when_it_is_built(
 ) -> None:
     with pytest.raises(SettingsError, match=fault):
         compiled(model_of([]), {"subagents": [wrong]})
+
+
+def test_a_model_that_the_operator_does_not_allow_is_refused(workspace: Path) -> None:
+    wrong = Subagent(name="x", description="y", model="other:x")
+    with pytest.raises(SettingsError, match="allowed_models"):
+        build_graph(Settings(workspace=workspace, home=workspace), model="offline", subagents=[wrong])
 
 
 def test_two_of_one_name_are_refused(compiled: Compile) -> None:
