@@ -238,6 +238,8 @@ class Services:
         own = _own_tools(self, of_host)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
         offered = ToolTable(own, of_host, settings.tool_timeout, places, self.lines)
+        for each in self.parts.get("subagents", ()):
+            _entries(f"tools of the subagent {each.name}", offered.grammar.parse_named, each.tools or ())
         if self.form and (taken := self.form.tools.keys() & {*offered, *offered.provider, LOAD_SKILL}):
             raise SettingsError(f"A tool is named {min(taken)} as the form of `response_format`: rename one.")
         if settings.mcp_servers and self.servers:

@@ -424,6 +424,7 @@ def test_a_hosts_own_tool_of_the_name_is_run_as_a_tool(compiled: Compile) -> Non
     [
         (Subagent(name="x", description="y", model="openai:x"), "is an object"),
         (Subagent(name="x", description="y", tools=("run_command(git *)",)), "pattern"),
+        (Subagent(name="x", description="y", tools=("reed_file",)), "Did you mean read_file"),
         (Subagent(name="x", description="y", skills="nowhere"), "skill set"),
         (Subagent(name="x"), "description"),
     ],
