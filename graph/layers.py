@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.graph.setting_values import SettingsError, checked, flat
-from skills_agent.skills.confined import read_beneath, read_own_file, write_own_file
+from skills_agent.skills.confined import read_at_most, read_own_file, write_own_file
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.policy.trust import MAX_CONFIG
 from skills_agent.skills.risk import RISKS
@@ -187,7 +187,7 @@ def read_workspace_file(workspace: Path) -> ConfigFile | None:
     for name in CONFIG_FILES:
         path = root / name
         try:
-            return _sized(path, read_beneath(root, name, MAX_CONFIG + 1, follow=False))
+            return ConfigFile(path, read_at_most(root, name, MAX_CONFIG, follow=False))
         except OSError as error:
             is_link = error.errno in {errno.ELOOP, errno.ENOTDIR}
             if os.path.exists(path):  # noqa: PTH110 - it never raises
@@ -200,7 +200,7 @@ def read_workspace_file(workspace: Path) -> ConfigFile | None:
 def read_user_file(path: Path) -> ConfigFile | None:
     """Read the user's file of settings; None where there is none."""
     try:
-        return _sized(path, read_own_file(path, MAX_CONFIG + 1))
+        return ConfigFile(path, read_own_file(path, MAX_CONFIG))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -264,12 +264,6 @@ def names_text(names: Iterable[str]) -> str:
         return f"{len(every):,} unknown"
     more = f" and {len(every) - len(shown):,} more" if len(every) > len(shown) else ""
     return f"{', '.join(shown)}{more}"
-
-
-def _sized(path: Path, raw: bytes) -> ConfigFile:
-    if len(raw) > MAX_CONFIG:
-        return ConfigFile(path, fault=f"it is larger than {MAX_CONFIG:,} bytes")
-    return ConfigFile(path, raw)
 
 
 def _read_toml(text: str) -> dict[str, Any]:

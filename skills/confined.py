@@ -153,6 +153,14 @@ def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) 
     return b"".join(pieces)
 
 
+def read_at_most(root: Path, relative: str, most: int, *, follow: bool = True) -> bytes:
+    """Read a file as `read_beneath` does, and raise OSError for one of more than `most` bytes."""
+    raw = read_beneath(root, relative, most + 1, follow=follow)
+    if len(raw) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
+    return raw
+
+
 def is_beneath(root: Path, path: Path) -> bool:
     """Return whether `path`, links resolved, is `root` or beneath it: for listings, not before an open."""
     return is_in(os.path.realpath(path), os.path.realpath(root))
@@ -224,9 +232,9 @@ def write_own_file(path: Path, content: bytes) -> None:
 
 
 def read_own_file(
-    path: Path, limit: int = -1, *, secret: bool = False, or_root: bool = False, follow: bool = True
+    path: Path, most: int = -1, *, secret: bool = False, or_root: bool = False, follow: bool = True
 ) -> bytes:
-    """Read the first `limit` bytes (-1: all) of a file that nobody but this user can write.
+    """Read a file that nobody but this user can write, of at most so many bytes (-1: any).
 
     With `secret`, nobody else can read it, either; with `or_root` it may be root's; without `follow` it is
     no link. Raises OSError, whose `strerror` says what is wrong and, where others have a right too many, how
@@ -242,4 +250,6 @@ def read_own_file(
         if facts.st_mode & refused:
             command = shlex.join(["chmod", f"go-{rights}", str(path)])
             raise PermissionError(errno.EPERM, f"other users can {use} it; to change that: {command}")
-        return file.read(limit) or b""
+        if 0 <= most < facts.st_size:
+            raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
+        return file.read(most) or b""

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.confined import read_at_most
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text_diff import diff, text_of
 
@@ -68,7 +68,6 @@ def _file(path: str, old: Path, was: str, new: Path, now: str) -> Iterator[FileD
 def _text(file: Path) -> str | None:
     """Return a text; None for what is none, cannot be read, or takes too long to compare."""
     try:
-        raw = read_beneath(file.parent, file.name, MAX_BYTES + 1, follow=False)
+        return text_of(read_at_most(file.parent, file.name, MAX_BYTES, follow=False))
     except OSError:
         return None
-    return text_of(raw) if len(raw) <= MAX_BYTES else None

@@ -16,7 +16,7 @@ import msgspec
 import tomli_w
 
 from skills_agent.packages.errors import PackageError
-from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.confined import read_at_most
 from skills_agent.skills.errors import did_you_mean
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -116,7 +116,7 @@ def read_lock(folder: Path) -> Lock:
     """Return the lock of a folder of skills; an empty one where there is none. Raises PackageError."""
     file = folder / LOCK_FILE
     try:
-        return parse_lock(read_beneath(folder, LOCK_FILE, MAX_BYTES + 1, follow=False), file)
+        return parse_lock(read_at_most(folder, LOCK_FILE, MAX_BYTES, follow=False), file)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -126,8 +126,6 @@ def read_lock(folder: Path) -> Lock:
 def parse_lock(raw: bytes, file: Path) -> Lock:
     """Read what a file holds. Raises PackageError."""
     try:
-        if len(raw) > MAX_BYTES:
-            raise _unusable(file, f"it has more than {MAX_BYTES:,} bytes")
         read = tomllib.loads(raw.decode())
         version = read.get("version")
         if isinstance(version, int) and version > VERSION:

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from skills_agent.packages.errors import EntryError
-from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.confined import read_at_most
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.library.contents import LEFT_OUT
 from skills_agent.skills.strict_json import strict_json
@@ -88,14 +88,11 @@ def manifest_digest(folder: Path) -> str:
 def read_manifest_file(folder: Path) -> bytes | None:
     """Return the bytes of the manifest in a skill's folder, by no link. Raises EntryError."""
     try:
-        raw = read_beneath(folder, MANIFEST_FILE, MAX_BYTES + 1, follow=False)
+        return read_at_most(folder, MANIFEST_FILE, MAX_BYTES, follow=False)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise _refused(folder / MANIFEST_FILE, error.strerror or str(error)) from error
-    if len(raw) > MAX_BYTES:
-        raise _refused(folder / MANIFEST_FILE, f"it has more than {MAX_BYTES:,} bytes")
-    return raw
 
 
 def parse_manifest(raw: bytes, file: Path) -> Manifest:

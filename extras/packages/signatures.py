@@ -137,14 +137,11 @@ class Signatures:
         if is_beneath(self.workspace, file) and not is_beneath(self.folder, file):
             raise _unusable(file, f"it is in {self.workspace}, which may have come from somebody else")
         try:
-            raw = read_own_file(file, MAX_FILE + 1, or_root=True)
+            return read_own_file(file, MAX_FILE, or_root=True)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _unusable(file, error.strerror or str(error)) from error
-        if len(raw) > MAX_FILE:
-            raise _unusable(file, f"it has more than {MAX_FILE:,} bytes")
-        return raw
 
 
 def signatures_of(settings: Settings) -> Signatures:

@@ -27,7 +27,7 @@ from skills_agent.sandbox.scan import (
     scan,
     too_much,
 )
-from skills_agent.skills.confined import open_beneath, read_beneath
+from skills_agent.skills.confined import open_beneath, read_at_most
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.posix import FILE
 from skills_agent.skills.scripts.changes import MAX_CHANGES, Act, Change, Kind
@@ -286,6 +286,5 @@ def with_lines(layer: Layer, change: Change) -> Change:
 def read_whole(root: Path, path: str) -> bytes | None:
     """Return what a file holds; None for a large one, and one that is not there any more."""
     with suppress(OSError):
-        raw = read_beneath(root, path, MAX_COMPARED + 1, follow=False)
-        return raw if len(raw) <= MAX_COMPARED else None
+        return read_at_most(root, path, MAX_COMPARED, follow=False)
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.sandbox.obeyed import MAX_POINTER, SKIPPED
-from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.confined import read_at_most, read_beneath
 from skills_agent.skills.scripts.changes import Change
 
 PACKAGES: Final = SKIPPED
@@ -131,7 +131,7 @@ def _read_index(git: str) -> bytes:
         names = os.listdir(git)
         if "index" not in names:
             return b""
-        index = read_beneath(Path(git), "index", MAX_INDEX + 1)
+        index = read_at_most(Path(git), "index", MAX_INDEX)
         is_plain = index[4:8] != b"\0\0\0\4" and not any(name.startswith("sharedindex") for name in names)
-        return index if is_plain and len(index) <= MAX_INDEX else b"?"
+        return index if is_plain else b"?"
     return b"?"

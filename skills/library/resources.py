@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from skills_agent.skills.confined import ConfinedError, OutsideRootError, read_beneath
+from skills_agent.skills.confined import ConfinedError, OutsideRootError, read_at_most
 from skills_agent.skills.errors import (
     ResourceNotTextError,
     SkillError,
@@ -38,13 +38,9 @@ def read_bytes(registry: Registry, ref: SkillRef, path: str, limit: int = MAX_RE
     """
     folder, relative = registry.file_of(ref, path)
     try:
-        raw = read_beneath(folder, relative, limit + 1)
+        return read_at_most(folder, relative, limit)
     except OSError as error:
         raise not_read(registry, ref, path, error) from error
-    if len(raw) > limit:
-        size = (folder / relative).stat().st_size
-        raise SkillError(f"{path} of skill {ref.name} is {size:,} bytes, over the limit of {limit:,}.")
-    return raw
 
 
 def not_read(registry: Registry, ref: SkillRef, path: str, error: OSError, kind: str = "file") -> SkillError:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from skills_agent.skills.errors import DetailedError, NetworkError
 from skills_agent.skills.network.hosts import NetTarget
+from skills_agent.skills.text import cause_of
 
 CONNECT_SECONDS: Final = 10.0
 """For one address, and for a name before it."""
@@ -76,7 +77,7 @@ def connect(
     """
     end = monotonic() + seconds
     answers = resolve(target, is_allowed=is_allowed, seconds=min(CONNECT_SECONDS, seconds))
-    cause: OSError | None = None
+    cause = OSError("it has no address")
     for family, kind, protocol, _, place in answers:
         connection = socket.socket(family, kind, protocol)
         connection.settimeout(max(0.1, min(CONNECT_SECONDS, end - monotonic())))
@@ -91,8 +92,7 @@ def connect(
             with suppress(OSError):  # an answer that waits for an acknowledgement is slow, and right
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connection
-    said = getattr(cause, "strerror", None) or str(cause)
-    raise NetworkError(f"{target} cannot be reached: {said}.") from cause
+    raise NetworkError(f"{target} cannot be reached: {cause_of(cause)}.") from cause
 
 
 def resolve(target: NetTarget, *, is_allowed: IsAllowed, seconds: float) -> list[Any]:
@@ -114,7 +114,7 @@ def resolve(target: NetTarget, *, is_allowed: IsAllowed, seconds: float) -> list
     except TimeoutError as error:
         raise HostUnknownError(target.host, f"no answer within {seconds:g} seconds") from error
     except (OSError, UnicodeError) as error:
-        raise HostUnknownError(target.host, getattr(error, "strerror", None) or str(error)) from error
+        raise HostUnknownError(target.host, cause_of(error)) from error
     addresses = [str(place[0]) for *_, place in resolved]
     # One that is not allowed among others is no mistake of a public host.
     if refused := next((address for address in addresses if not is_allowed(address)), None):

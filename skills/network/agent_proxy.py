@@ -70,9 +70,8 @@ class AgentProxy(NamedTuple):
 def proxy_for(target: NetTarget, environment: Mapping[str, str]) -> AgentProxy | None:
     """Return the proxy that leads to a target of HTTPS; None where there is none. Raises NetworkError."""
     variable = next((name for name in _VARIABLES if environment.get(name)), None)
-    if variable is None:
-        return None
-    if _is_exempt(target.host, environment.get("no_proxy") or environment.get("NO_PROXY") or ""):
+    exempt = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if variable is None or _is_exempt(target.host, exempt):
         return None
     text = environment[variable]
     try:

@@ -29,7 +29,7 @@ from skills_agent.evals.cases.eval_folder import (
 )
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.text_checks import check_readable
-from skills_agent.skills.confined import ConfinedError, read_beneath
+from skills_agent.skills.confined import ConfinedError, read_at_most
 from skills_agent.skills.errors import did_you_mean
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.visible import visible_line
@@ -185,9 +185,7 @@ def _root(file: Path) -> Any:
     """Return what a file says as plain values. Raises EvalError."""
     try:
         real = file.resolve()
-        raw = read_beneath(real.parent, real.name, MAX_BYTES + 1)  # which waits for no FIFO
-        if len(raw) > MAX_BYTES:
-            raise EvalError(f"it is larger than {MAX_BYTES >> 20} MB")
+        raw = read_at_most(real.parent, real.name, MAX_BYTES)  # which waits for no FIFO
         text = raw.decode("utf-8-sig")
         return msgspec.json.decode(text) if file.suffix == ".json" else _yaml(text)
     except ConfinedError as error:

@@ -139,7 +139,7 @@ def test_a_fault_in_our_own_form_is_said(file: Path, text: str, reason: str) -> 
         (b"{", "no valid JSON"),
         (b"\xff\xfe", "utf-8"),
         (b"[" * 100_000, "nests too deep"),
-        (b" " * (10 << 20) + b"  ", "larger than 10 MB"),
+        (b" " * (10 << 20) + b"  ", "more than 10,485,760 bytes"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_an_error(skill: Path, content: bytes, reason: str) -> None:

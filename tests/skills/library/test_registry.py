@@ -259,7 +259,7 @@ def test_a_resource_that_cannot_be_given_says_why(with_files: tuple[Registry, Sk
         read_resource(registry, ref, "README.md/x")
     with pytest.raises(ResourceNotTextError):
         read_resource(registry, ref, "assets/logo.png")
-    with pytest.raises(SkillError, match="is 17 bytes, over the limit of 3"):
+    with pytest.raises(SkillError, match="it has more than 3 bytes"):
         read_resource(registry, ref, "references/notes.md", limit=3)
 
 
