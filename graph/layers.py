@@ -105,6 +105,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "fork_skills": _scale("inherit", "isolated"),
     "sandbox": _scale("off", "auto", "require"),
     "enable_run_command": _scale("on", "auto", "off"),
+    "dynamic_context": _scale("on", "off"),
     "read_images": _scale(True, False),
     "audit": _scale("off", "on", "require"),
 }

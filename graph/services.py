@@ -122,8 +122,7 @@ class Services:
     ) -> None:
         """Check the settings. Nothing is read, started or contacted yet. Raises SettingsError.
 
-        `yes` are risks that a person approved in advance. What the person vouches for is in `trust_file`, and
-        where scripts keep things is `homes`: if left out, in the user's own folders.
+        `yes`: risks approved in advance. `trust_file` and the `homes` of scripts are the user's if left out.
         """
         if unknown := sorted(parts.keys() - HostParts.__annotations__.keys()):
             raise TypeError(f"`build_graph` got an unexpected keyword argument {unknown[0]!r}")
@@ -276,6 +275,7 @@ class Services:
             registry=self.registry,
             means=self,
             skill_sets=settings.skill_sets,
+            dynamic_context=settings.dynamic_context == "on",
             mode=settings.allowed_tools,
             always_allowed=settings.always_allowed_tools,
             excluded=_entries("exclude_tools", grammar.parse_named, settings.exclude_tools),

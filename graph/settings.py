@@ -137,6 +137,8 @@ class Settings(Limits):
     """Whether to offer [command lines](shell.md) (`run_command`)."""
     tool_timeout: Seconds | None = 600.0
     """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
+    dynamic_context: Literal["off", "on"] = "off"
+    """Call [commands in a skill's text](skills.md#commands-in-the-text) when it is activated."""
     read_images: bool = False
     """Show the model images that `read_file` and `read_resource` read."""
     audit: Literal["on", "require", "off"] = "on"
@@ -147,8 +149,7 @@ class Settings(Limits):
     home: Path = field(default_factory=Path.home)
     """The user's folder: `.claude/skills`, `.agents/skills`, `.agent/skills` below it are sources."""
     extras: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The settings of extras that are set, by whole name: `{"server_tokens": ...}`. An extra reads them by
-    its class of settings (`ExtraSettings`)."""
+    """The settings of extras that are set, by whole name; each reads them by its class (`ExtraSettings`)."""
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where `load` has the value of each setting from."""
     offered_dirs: tuple[Path, ...] = field(default=(), repr=False, compare=False)

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.activations import activations, calls_of
 from skills_agent.nodes.answer_form import MAX_ANSWERS, Given
 from skills_agent.nodes.effects import Invocation
 from skills_agent.nodes.invocations import Invocations
@@ -19,13 +20,16 @@ from skills_agent.skills.policy.tool_spec import CALL_TOOL, OF_BACKGROUND
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
+from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     SEARCH_SKILLS,
     has_background_commands,
+    newest_loads,
     said_of_unloading,
     wants_calls,
+    with_note,
 )
 from skills_agent.state.turn_end import is_direct_result
 
@@ -60,6 +64,12 @@ def decide(
     note = prompt.step_note(messages, counts, narrowed, permission) or prompt.found_text(messages, skills)
     if said := said_of_unloading(messages):  # A model would take it for a request.
         return AgentUpdate(messages=[own_message(said, id=f"said-{messages[-1].id}")])
+    if skills and (loads := newest_loads(messages)):
+        new = (each for each in activations(messages, active_skills(skills.ledger)) if each.call_id in loads)
+        calls = [call for each in new for call in calls_of(each, policy, context)]
+        if calls and not spent_budget(state, narrowed):
+            own = own_message("", tool_calls=calls, id=f"ai-{calls[0]['id']}")
+            return AgentUpdate(messages=[with_note(own, note)])
     left = narrowed.max_model_calls - counts["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     call = ModelCall(messages, skills, note, hidden, left)

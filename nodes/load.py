@@ -6,6 +6,7 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes.activations import Activation, left_as_text
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.policy import Policy
 from skills_agent.skills.errors import SkillError, list_names
@@ -58,7 +59,7 @@ def load(
         logger.warning("skill not admitted", extra={"call": admission["call_id"]})
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, NOT_ADMITTED)])
     if admission.get("again"):
-        return _activated(admission, active_skills(state_now().get("skills_loaded")))
+        return _activated(admission, active_skills(state_now().get("skills_loaded")), policy, context)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = [*admission["notes"], *([NOT_FORKED] if "fork" in admission else [])]
     loaded: list[_Loaded] = []
@@ -79,12 +80,10 @@ def load(
     notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
     notes += filter(None, (_absent_tools(skill, policy) for skill, _ in loaded))
     notes += filter(None, [_other_names([skill for skill, _ in loaded], policy, context)])
-    text = "\n".join([*(_told(*each) for each in loaded), *notes])
-    message = receipt(admission["call_id"], LOAD_SKILL, text)
     if invocation := running.current():
         for skill, _ in loaded:
             skills.snapshots.refer(skill.digest, invocation.address())
-    update = AgentUpdate(messages=[message], skills_loaded={}, skill_resources={})
+    update = AgentUpdate(messages=[], skills_loaded={}, skill_resources={})
     for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
         files = [
             ResourceRecord(path=resource.path, type=resource.type, size=resource.size)
@@ -95,10 +94,15 @@ def load(
         entry["user"] = caller_of(runtime)
         update["skills_loaded"][skill.metadata.name] = entry
         update["skill_resources"][skill.metadata.name] = resources
+        notes += left_as_text(Activation(entry, admission["call_id"]), policy, context)
+    text = "\n".join([*(_told(*each) for each in loaded), *notes])
+    update["messages"] = [receipt(admission["call_id"], LOAD_SKILL, text)]
     return update
 
 
-def _activated(admission: Admission, active: Mapping[str, LoadedSkill]) -> AgentUpdate:
+def _activated(
+    admission: Admission, active: Mapping[str, LoadedSkill], policy: Policy, context: Context
+) -> AgentUpdate:
     """Give a loaded skill the arguments of another activation; its text is shown with them in this place."""
     call_id, name = admission["call_id"], admission["skills"][-1]["name"]
     entry = active.get(name)
@@ -106,8 +110,9 @@ def _activated(admission: Admission, active: Mapping[str, LoadedSkill]) -> Agent
         return AgentUpdate(messages=[refusal(call_id, LOAD_SKILL, NOT_ADMITTED)])
     entry = LoadedSkill(**{**entry, "arguments": admission["arguments"]})
     entry["revision"] = entry.get("revision", 0) + admission["order"]
-    message = receipt(call_id, LOAD_SKILL, f"Activated {name} again, with other arguments.")
-    return AgentUpdate(messages=[message], skills_loaded={name: entry})
+    notes = left_as_text(Activation(entry, call_id), policy, context)
+    text = "\n".join([f"Activated {name} again, with other arguments.", *notes])
+    return AgentUpdate(messages=[receipt(call_id, LOAD_SKILL, text)], skills_loaded={name: entry})
 
 
 def _is_agreed(admission: Admission, state: AgentState) -> bool:

@@ -111,6 +111,8 @@ class Policy:
     """Names of tools that are offered only while a skill is loaded that names them."""
     skill_sets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By name, what a caller may choose: entries of skills, and behind `!` of those that are not in it."""
+    dynamic_context: bool = False
+    """Whether commands in the text of a skill are called when it is activated."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()

@@ -5,6 +5,7 @@ does not, for a provider's prompt cache.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
+from skills_agent.nodes.activations import Activation, activations
 from skills_agent.nodes.conversation import conversation, leading_system, with_notes
 from skills_agent.skills.format.instructions import fill_in
 from skills_agent.skills.library.catalog import Catalog
@@ -34,7 +36,6 @@ from skills_agent.state.transcript import (
     SYNTHETIC,
     UNLOAD_SKILL,
     UPDATE_PLAN,
-    calls_in,
     in_call_order,
     is_receipt,
     is_synthetic,
@@ -176,15 +177,12 @@ def render(
     of_skills = (SKILLS, skills.catalog.text) if skills else ()
     head = "\n\n".join(filter(None, (INSTRUCTIONS, *of_skills, callers)))
     active, resources = (active_skills(skills.ledger), skills.resources) if skills else ({}, {})
-    given = _arguments_given(messages, active)
     texts: dict[str, list[str]] = {}
-    for skill in sorted(active.values(), key=lambda each: each["order"]):
-        arguments = given.get(skill["name"], {})
-        text = skill_text(skill, resources.get(skill["name"]), arguments.pop(skill["call_id"], None))
-        tools = skills.tools_of(skill) if skills else ""
-        texts.setdefault(skill["call_id"], []).append("\n".join(filter(None, (text, tools))))
-        for call_id, words in arguments.items():
-            texts.setdefault(call_id, []).append(skill_text(skill, None, words))
+    for each in activations(messages, active) if active else ():
+        is_load = each.call_id == each.skill["call_id"]
+        text = skill_text(each, resources.get(each.skill["name"]) if is_load else None)
+        tools = skills.tools_of(each.skill) if skills and is_load else ""
+        texts.setdefault(each.call_id, []).append("\n".join(filter(None, (text, tools))))
     expanded = [_receipt(message, texts) for message in messages]
     start: list[AnyMessage] = [SystemMessage(head)]
     if texts:  # Skills whose receipt is not in the transcript any more.
@@ -209,32 +207,6 @@ def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
     return message.model_copy(
         update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills, *follow])}
     )
-
-
-def _arguments_given(
-    messages: Sequence[AnyMessage], active: Mapping[str, LoadedSkill]
-) -> dict[str, dict[str, str | None]]:
-    """Return the arguments of each activation of the loaded skills, by name and by the id of the call.
-
-    A receipt is a part of it: a call that was refused activated nothing. What stands before the call that
-    loaded a skill is of an earlier load. Where a skill is loaded anew, the newest arguments hold (None).
-    """
-    receipts = {
-        message.tool_call_id
-        for message in messages
-        if isinstance(message, ToolMessage) and is_receipt(message)
-    }
-    given: dict[str, dict[str, str | None]] = {name: {} for name in active}
-    for call in calls_in(messages):
-        if call["name"] != LOAD_SKILL or call["id"] not in receipts:
-            continue
-        for name, skill in active.items():
-            if skill["call_id"] == call["id"]:
-                given[name].clear()
-        name = str(call["args"].get("name")).partition("@")[0]
-        words = None if "digest" in call["args"] else str(call["args"].get("arguments") or "")
-        given.setdefault(name, {})[call["id"] or ""] = words
-    return given
 
 
 def earlier_turns(history: History, plan: PlanRecord | None = None) -> list[AnyMessage]:
@@ -278,11 +250,8 @@ def _catalog_line(skill: SkillMetadata, description: str | None) -> str:
 
 def content_tokens(skills: Mapping[str, LoadedSkill], messages: Sequence[AnyMessage]) -> dict[str, int]:
     """Return about how many tokens each loaded skill's instructions take, in all places that show them."""
-    given = _arguments_given(messages, skills)
-    return {
-        name: tokens_in(instructions_of(skill)) * max(1, len(given.get(name, ())))
-        for name, skill in skills.items()
-    }
+    shown = Counter(each.skill["name"] for each in activations(messages, skills))
+    return {name: tokens_in(instructions_of(skill)) * shown[name] for name, skill in skills.items()}
 
 
 def instructions_of(skill: LoadedSkill, arguments: str | None = None) -> str:
@@ -295,13 +264,13 @@ def instructions_of(skill: LoadedSkill, arguments: str | None = None) -> str:
     )
 
 
-def skill_text(skill: LoadedSkill, resources: SkillResources | None, arguments: str | None = None) -> str:
-    """Return a loaded skill as the model reads it: instructions, then the paths of its files.
-
-    `arguments` are those of the activation; None for the newest.
-    """
+def skill_text(activated: Activation, resources: SkillResources | None) -> str:
+    """Return an activated skill as the model reads it: instructions, then the paths of its files."""
+    skill = activated.skill
+    if activated.called:
+        skill = LoadedSkill(**{**skill, "instructions": activated.text()})
     name = escape_markup(skill["name"])
-    body = _CLOSING.sub("&lt;", instructions_of(skill, arguments))
+    body = _CLOSING.sub("&lt;", instructions_of(skill, activated.arguments))
     text = f'<skill name="{name}" source="{escape_markup(skill["source"])}">\n{body}\n</skill>'
     if resources is None or not resources["files"]:
         return text

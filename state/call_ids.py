@@ -111,12 +111,17 @@ def _is_plain(call_id: str) -> bool:
 
 
 def _new_id(message: AIMessage, call: Mapping[str, Any], number: int, attempt: int) -> str:
-    return _hashed(json.dumps([message.id, call["name"], call["args"], number, attempt], default=str))
+    return derived_id(message.id, call["name"], call["args"], number, attempt)
 
 
 def portable_id(call_id: str) -> str:
     """Return an id as every server takes it, always the same for the same one."""
     return call_id if _PORTABLE.fullmatch(call_id) else _hashed(call_id)
+
+
+def derived_id(*parts: Any) -> str:
+    """Return an id that depends on these parts alone, as every server takes it."""
+    return _hashed(json.dumps(parts, default=str))
 
 
 def _hashed(text: str) -> str:

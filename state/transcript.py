@@ -264,6 +264,12 @@ def wants_skills(messages: Sequence[AnyMessage]) -> bool:
     return any(call["name"] == LOAD_SKILL for call in open_calls(messages))
 
 
+def newest_loads(messages: Sequence[AnyMessage]) -> set[str | None]:
+    """Return the ids of the newest AI message's calls of load_skill."""
+    message = last_ai(messages)
+    return {call["id"] for call in message.tool_calls if call["name"] == LOAD_SKILL} if message else set()
+
+
 def wants_tools(messages: Sequence[AnyMessage]) -> bool:
     """Return True if the newest AI message has open calls other than for skills."""
     return bool(open_unreadable_calls(messages)) or any(

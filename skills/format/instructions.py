@@ -65,12 +65,18 @@ def fill_in(instructions: str, arguments: str, names: Sequence[str] = ()) -> str
     before a placeholder keeps it. Where no placeholder took anything, the arguments stand at the end.
     Source: Claude Code's documentation of skills, "Available string substitutions".
     """
+    text, has_taken = filled(instructions, arguments, names)
+    return text if has_taken or not arguments.strip() else f"{text}\n\nARGUMENTS: {arguments}"
+
+
+def filled(text: str, arguments: str, names: Sequence[str]) -> tuple[str, bool]:
+    """Return a text with the arguments in their places, and whether any placeholder took something."""
     try:
         words = shlex.split(arguments)
     except ValueError:  # an apostrophe, most of the time
         words = arguments.split()
-    programs = [each.span() for each in _AWK.finditer(instructions)]
-    taken = not arguments.strip()
+    programs = [each.span() for each in _AWK.finditer(text)]
+    taken = False
 
     def value(match: re.Match[str]) -> str:
         nonlocal taken
@@ -91,8 +97,7 @@ def fill_in(instructions: str, arguments: str, names: Sequence[str] = ()) -> str
         index = names.index(name)
         return slashes + (words[index] if index < len(words) else "")
 
-    filled = _PLACEHOLDER.sub(value, instructions)
-    return filled if taken else f"{filled}\n\nARGUMENTS: {arguments}"
+    return _PLACEHOLDER.sub(value, text), taken
 
 
 class Heading(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
+from skills_agent.skills.format.dynamic import dynamic_commands
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import DRAWN_LIKE
@@ -28,7 +29,6 @@ _MAX_NOTES: Final = 200
 """Characters of the one note about a skill."""
 _IN_CODE: Final = re.compile("`[^`]*`")
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_COMMAND: Final = re.compile(r"(?<!\S)(?:!`[^`\n]+`|```!.*)")
 
 NEW_DESCRIPTION: Final = (
     "TODO: what the skill does, and when to use it, in the words that a request for it would have."
@@ -228,13 +228,13 @@ def check_fields(
 
 def check_instructions(instructions: str, first_line: int) -> Iterator[Finding]:
     """Find what an author should know of instructions that begin at `first_line` of their file."""
-    # In some clients !`command`, and a fence that opens with ```!, stands for the output of a command.
     count = instructions.strip("\n").count("\n") + 1
     if count > MAX_LINES:
         yield Finding("instructions-long", f"The instructions have {count:,} lines, over {MAX_LINES}.")
-    for command in islice(_COMMAND.finditer(instructions), _COMMANDS_REPORTED):
-        message = f"`{one_line(command[0], _COMMAND_CHARACTERS)}` is not run here: it stays text."
-        line = first_line + instructions.count("\n", 0, command.start())
+    for command in islice(dynamic_commands(instructions), _COMMANDS_REPORTED):
+        shown = one_line(command.command, _COMMAND_CHARACTERS)
+        message = f"`{shown}` is run only where the setting dynamic_context is on."
+        line = first_line + instructions.count("\n", 0, command.start)
         yield Finding("command-in-instructions", message, line)
 
 

@@ -89,6 +89,7 @@ LOOSER: dict[str, Any] = {
     "enable_run_command": "on",
     "packages_propose": True,
     "packages_eval_seconds": 10**9,
+    "dynamic_context": "on",
     "read_images": True,
     "fork_skills": "inherit",
     "audit": "off",
@@ -176,6 +177,7 @@ def test_the_rules_that_defaults_leave_nothing_to_do_for_tighten_what_a_person_o
 ) -> None:
     opened: dict[str, Any] = {"enable_run_command": "on", "read_images": True, "fork_skills": "inherit"}
     closed = {"enable_run_command": "off", "read_images": False, "fork_skills": "isolated"}
+    opened["dynamic_context"], closed["dynamic_context"] = "on", "off"
     write(workspace, closed)
     settings = Settings.load(workspace, **opened)
     assert {name: getattr(settings, name) for name in opened} == closed

@@ -356,7 +356,14 @@ def test_variables_for_the_skills_folder_become_its_path(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "line", ["!`git status`", "Branch: !`git branch --show-current`", "- !`rm -rf ~`", "```!", "  ```! bash"]
+    "line",
+    [
+        "!`git status`",
+        "Branch: !`git branch --show-current`",
+        "- !`rm -rf ~`",
+        "```!\nls\n```",
+        "  ```! bash\nls\n```",
+    ],
 )
 def test_a_command_in_the_instructions_is_reported_and_stays_text(line: str) -> None:
     read = skill(f"# Title\n\n{line}\n")

@@ -1,0 +1,216 @@
+"""Commands in the text of a skill: called for the model when it is activated, where the operator says so."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.nodes.activations import CALLED
+from skills_agent.skills.sources import MemorySource
+from tests.agents import Agent, Recorder, call, calls, write_skill
+from tests.forked import run_forked
+from tests.kit import MakeAgent
+from tests.openai_server import Answer, Call, Completion, OpenAIServer, error
+from tests.strict_providers import PROVIDERS, strict_server
+from tests.strict_templates import FAMILIES
+
+BODY = """
+Note: !`cat note.txt && echo x >> ran.txt`
+```!
+echo one
+echo two
+```
+"""
+COMMANDS = ["cat note.txt && echo x >> ran.txt", "echo one\necho two"]
+FREE: Any = {"dynamic_context": "on", "enable_run_command": "on", "require_approval_for": ()}
+ASKED: Any = {"messages": [HumanMessage("/alpha")]}
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+
+Make = Callable[..., Agent]
+
+
+@pytest.fixture
+def model() -> Recorder:
+    """Return what only answers."""
+    return Recorder(["one", "two", "three"])
+
+
+@pytest.fixture
+def make(make_agent: MakeAgent, model: Recorder, skills_dir: Path, workspace: Path) -> Make:
+    (workspace / "note.txt").write_text("blue")
+
+    def made(body: str = BODY, plays: Recorder = model, **settings: Any) -> Agent:
+        if not (skills_dir / "alpha").exists():
+            write_skill(skills_dir, "alpha", "Alpha.\nallowed-tools: Bash(echo:*)", body)
+        return make_agent(plays.entries, **{**FREE, **settings})
+
+    return made
+
+
+def called(agent: Agent) -> list[str]:
+    """Return the commands that were called; each names its skill."""
+    wanted = [each["args"] for message in agent.transcript for each in getattr(message, "tool_calls", ())]
+    found = [args for args in wanted if "command" in args]
+    assert {args["skill"] for args in found} <= {"alpha"}
+    return [args["command"] for args in found]
+
+
+@pytest.mark.parametrize("sandbox", ["off", "require"])
+def test_the_model_reads_the_output_below_the_instructions(make: Make, sandbox: str, workspace: Path) -> None:
+    model = Recorder([calls(call("load_skill", name="alpha")), "done", "again"])
+    agent = make(plays=model, sandbox=sandbox)
+    assert agent.say("go")["answer"] == "done"
+    assert called(agent) == COMMANDS
+    marked = f"Note: `{COMMANDS[0]}` {CALLED}\n```\n{COMMANDS[1]}\n```\n{CALLED}"
+    assert (
+        model.texts[1].index(marked)
+        < model.texts[1].index("blue")
+        < model.texts[1].index("stdout:\none\ntwo")
+    )
+    agent.say("more")
+    assert (workspace / "ran.txt").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why", "tells_how"),
+    [
+        ({"dynamic_context": "off"}, "the setting dynamic_context is off", True),
+        ({"enable_run_command": "off"}, "no shell here: the operator turned it off", False),
+        ({"exclude_tools": ("run_command",)}, "run_command is left out", False),
+    ],
+)
+def test_they_stay_text_where_none_may_run(
+    make: Make, model: Recorder, settings: Any, why: str, tells_how: bool
+) -> None:
+    agent = make(**settings)
+    agent.say("/alpha")
+    assert called(agent) == []
+    assert f"Left as text in alpha: 2 commands ({why}" in model.texts[0]
+    assert ("Run what you need of it yourself." in model.texts[0]) == tells_how
+    assert "Note: !`cat note.txt" in model.texts[0]
+
+
+def test_a_skill_of_a_remote_place_runs_none(workspace: Path, model: Recorder) -> None:
+    text = f"---\nname: alpha\ndescription: Alpha.\n---\n{BODY}"
+    source = MemorySource({"alpha": {"SKILL.md": text}}, "far", trusted=True)
+    settings = Settings(workspace=workspace, home=workspace, **FREE)
+    graph = build_graph(settings, model=ScriptedChatModel(model.entries), sources=[source])
+    graph.compile(InMemorySaver()).invoke(ASKED, CONFIG)
+    assert "alpha: 2 commands (its source is not on this machine)" in model.texts[0]
+    assert CALLED not in model.texts[0]
+
+
+def test_a_person_is_asked_and_a_rejection_is_told(make: Make, model: Recorder, workspace: Path) -> None:
+    agent = make(require_approval_for=("run",))
+    agent.say("/alpha")
+    assert [each["args"]["command"] for each in agent.asked] == COMMANDS
+    assert "The skill `alpha` is from an untrusted source" in agent.question
+    assert model.prompts == []
+    assert agent.answer({"type": "reject", "message": "not now"}, {"type": "approve"})["answer"] == "one"
+    assert not (workspace / "ran.txt").exists()
+    assert "not now" in model.texts[0]
+    assert "stdout:\none\ntwo" in model.texts[0]
+
+
+def test_each_activation_makes_its_own_calls(make: Make, model: Recorder) -> None:
+    agent = make("!`echo given $ARGUMENTS`")
+    for words in ("one two", "one two", "three"):
+        agent.say(f"/alpha {words}")
+    assert called(agent) == ["echo given one two", "echo given three"]
+    assert model.texts[-1].count(CALLED) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["a; touch ran.txt", "`touch ran.txt`", "$(touch ran.txt)", "a\ntouch ran.txt", "!`touch ran.txt`"],
+)
+def test_arguments_never_become_commands(
+    make: Make, model: Recorder, arguments: str, workspace: Path
+) -> None:
+    agent = make("!`echo $ARGUMENTS`\n\n!`echo fine`\n\n$ARGUMENTS")
+    agent.say(f"/alpha {arguments}")
+    assert called(agent) == ["echo fine"]
+    assert not (workspace / "ran.txt").exists()
+    assert "alpha: 1 command (over 8, or with arguments that a shell could read as more)" in model.texts[0]
+
+
+def test_they_are_bounded_by_number_and_by_the_budget_of_the_turn(make: Make, model: Recorder) -> None:
+    agent = make("\n".join(f"!`echo {number}`" for number in range(10)), max_tool_calls=5)
+    agent.say("/alpha")
+    assert len(called(agent)) == 8
+    assert [each.status for each in agent.tool_messages("run_command")].count("error") == 3
+    assert "alpha: 2 commands (over 8" in model.texts[0]
+
+
+def test_none_is_called_where_no_steps_are_left_for_it(make: Make, model: Recorder) -> None:
+    agent = make()
+    agent.config["recursion_limit"] = 10
+    agent.say("/alpha")
+    assert called(agent) == []
+    assert "Note: !`cat note.txt" in model.texts[0]
+
+
+def test_what_the_skill_allows_holds_for_them_and_is_said(make: Make, model: Recorder) -> None:
+    agent = make("!`echo 1`\n!`date`", allowed_tools="restrict")
+    agent.say("/alpha")
+    assert {each.status for each in agent.tool_messages("run_command")} == {"success", "error"}
+    assert model.texts[0].index("Allowed now:") < model.texts[0].index("stdout:")
+
+
+@pytest.mark.parametrize("word", ["approve", "reject"])
+def test_a_killed_command_runs_again_only_if_a_person_says_so(make: Make, workspace: Path, word: str) -> None:
+    database = str(workspace.parent / "threads.sqlite")
+
+    def resumed(saver: SqliteSaver) -> Agent:
+        return make("!`echo x >> ran.txt; kill -9 $(cat agent.txt) $$`", sandbox="off", checkpointer=saver)
+
+    def first() -> None:
+        (workspace / "agent.txt").write_text(str(os.getpid()))
+        with SqliteSaver.from_conn_string(database) as saver:
+            resumed(saver).say("/alpha")
+
+    assert run_forked(first) == -signal.SIGKILL
+    (workspace / "agent.txt").write_text("")
+    with SqliteSaver.from_conn_string(database) as saver:
+        agent = resumed(saver)
+        agent.run(None)
+        assert "Whether it did its work is unknown" in agent.question
+        assert agent.answer({"type": word})["answer"] == "one"
+        assert (workspace / "ran.txt").read_text().split() == ["x"] * (1 + (word == "approve"))
+        assert len(called(agent)) == 1
+
+
+def graph_of(make: Make, model: Any) -> Any:
+    """Return the graph of the agent for a real client of models."""
+    return build_graph(make().settings, model=model).compile(InMemorySaver())
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_strict_providers_take_the_calls(make: Make, provider: str) -> None:
+    with strict_server(provider) as server:
+        server.replies.append(Completion("", [Call("load_skill", {"name": "alpha"}, "call_0")]))
+        graph = graph_of(make, server.model())
+        for text in ("go", "/alpha again"):
+            assert graph.invoke({"messages": [HumanMessage(text)]}, CONFIG)["answer"] == "Well."
+        assert server.faults == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_strict_templates_take_them(make: Make, server: OpenAIServer, family: str) -> None:
+    refused: list[str] = []
+
+    def respond(body: dict[str, Any]) -> Answer:
+        refused.extend(FAMILIES[family](body))
+        fault, refused[:] = "; ".join(refused), ()
+        return error(400, fault) if fault else Completion(f"Well, {len(body['messages'])}.")
+
+    server.respond = respond
+    assert graph_of(make, "openai:m").invoke(ASKED, CONFIG)["answer"].startswith("Well")

@@ -1,0 +1,68 @@
+"""What instructions ask to be put into their text: the output of commands, as in Claude Code.
+
+Source: Claude Code's documentation of skills, "Inject dynamic context".
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from skills_agent.skills.format.instructions import filled
+
+_FENCE: Final = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*?)[ \t]*")
+_MARKS: Final = ("!`", "```!", "~~~!")
+_BLOCK: Final = re.compile(r"![ \t]*(?:bash|sh|shell)?")
+"""What a fence opens with whose lines are a command."""
+_TOKEN: Final = re.compile(r"(?<!\S)!`(?P<command>[^`]+)`|(?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`)")
+_PLAIN: Final = re.compile(r"[\w./@:][\w./@:,+-]*(?: [\w./@:][\w./@:,+-]*)*")
+"""Words that are no option, and in which no shell reads anything, however they are quoted."""
+_LOOSE: Final = re.compile(r"(?:^|[;|&({!`\n])\s*[\"']*\$")
+"""Where a value would be the command itself."""
+_GLUED: Final = re.compile(r"\S\$(?:ARGUMENTS\b(?!\[)|\{ARGUMENTS\})")
+"""Where a second word would not be an argument of the same command: `X=$ARGUMENTS`."""
+
+
+class DynamicCommand(NamedTuple):
+    """A command whose output is to stand in the text."""
+
+    start: int
+    end: int
+    """Where it is written."""
+    command: str
+
+
+def dynamic_commands(text: str) -> Iterator[DynamicCommand]:
+    """Yield !`command` at a line's start or after a blank, and the lines between ```! and ```.
+
+    Code is none: not in a span, nor in a fence that names a language, where real skills show examples.
+    """
+    if not any(mark in text for mark in _MARKS):
+        return
+    fence, info, opened, inside, at = "", "", 0, 0, 0
+    for line in text.split("\n"):
+        mark = _FENCE.fullmatch(line)
+        if mark and not fence:
+            fence, info, opened, inside = mark["fence"], mark["info"], at, at + len(line) + 1
+        elif mark and mark["fence"].startswith(fence) and not mark["info"]:
+            if _BLOCK.fullmatch(info) and (command := text[inside:at].strip("\n")):
+                yield DynamicCommand(opened, at + len(line), command)
+            fence, info = "", ""
+        elif not info:
+            for token in _TOKEN.finditer(line):
+                if command := (token["command"] or "").strip():
+                    yield DynamicCommand(at + token.start(), at + token.end(), command)
+        at += len(line) + 1
+
+
+def command_with(command: str, arguments: str, names: Sequence[str] = ()) -> str | None:
+    """Return a command with the arguments of an activation in it, as `fill_in` puts them.
+
+    None where it takes some that are more than plain words, or would begin a command: nobody's text becomes
+    one.
+    """
+    arguments = arguments.strip()
+    text, has_taken = filled(command, arguments, names)
+    if not (has_taken and arguments):
+        return text
+    is_plain = _PLAIN.fullmatch(arguments) and not _LOOSE.search(command)
+    return text if is_plain and not (" " in arguments and _GLUED.search(command)) else None
