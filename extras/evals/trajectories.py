@@ -58,20 +58,22 @@ def trajectory_of(
     chosen: list[str] = []
     step = 0
     for message, results in zip(messages, answers_by_step(messages), strict=True):
-        if not isinstance(message, AIMessage) or is_synthetic(message):
+        if not isinstance(message, AIMessage):
             continue
         shown = shown_calls_of(message)
-        for call in shown:
+        for call in shown if not is_synthetic(message) else ():
             result = results.get(call["id"] or "")
             text = str(result.text)[:SHOWN] if result else ""
             made = MadeCall(
                 tool=call["name"], args=call["args"], status=_status(result), step=step, result=text
             )
             calls.append(made)
-            within = inside.get(call["id"] or "", ())
-            calls += (structs.replace(each, step=step + 1 + each.step) for each in within)
             if made.tool == LOAD_SKILL and (asked or made.status == "ok"):
                 chosen += _chosen(str(call["args"].get("name", "")).partition("@")[0], ledger)
+        within = (each for call in shown for each in inside.get(call["id"] or "", ()))
+        calls += (structs.replace(each, step=step + 1 + each.step) for each in within)
+        if is_synthetic(message):
+            continue
         if not shown:
             answers.append(str(message.text))
         step = 1 + max(step, calls[-1].step if calls else 0)

@@ -53,6 +53,16 @@ def test_a_case_is_a_thread_with_a_workspace_of_its_own(setup: Setup) -> None:
     assert result.thread.startswith("eval-run-a-1-offline-with-1-")
 
 
+@needs_bwrap
+@pytest.mark.parametrize("request_", ["/adder n.txt", "What is the total of the numbers in n.txt?"])
+def test_what_a_fork_called_is_told_whoever_asked_for_it(setup: Setup, skills: Path, request_: str) -> None:
+    file = skills / "adder" / "SKILL.md"
+    file.write_text(file.read_text().replace("---\n", "---\ncontext: fork\n", 1))
+    result = run(setup, case(turns=(request_,), files={"n.txt": "1 2 3"}))
+    by_model = [] if request_.startswith("/") else ["load_skill"]
+    assert [each.tool for each in result.trajectory.calls] == [*by_model, "run_script"]
+
+
 def test_without_the_skill_only_what_came_out_counts(setup: Setup) -> None:
     one = case(
         turns=("What is the total of the numbers in n.txt?",),
