@@ -104,25 +104,22 @@ def _entries(archive: IO[bytes], wanted: Selection) -> Iterator[ArchiveEntry]:
 def _zip_entries(file: IO[bytes]) -> Iterator[ArchiveEntry]:
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
-            mode, path = info.external_attr >> 16, info.filename
-            form = stat.S_IFMT(mode)
-            refusals = (
-                (
-                    info.compress_type not in _METHODS,
-                    f"it is packed by method {info.compress_type}; stored and deflated entries are read",
-                ),
-                (path != info.orig_filename, "its name has a character that nobody can see"),
-                (
-                    not (path.isascii() or info.flag_bits & _UTF_8),
-                    "its name does not say in which encoding it is; UTF-8 is read",
-                ),
-                (form not in _FORMS, "it is no file and no folder"),
-            )
-            fault = next((reason for is_so, reason in refusals if is_so), "")
+            mode, fault = info.external_attr >> 16, _zip_fault(info)
             file_kind: Kind = "exec" if mode & stat.S_IXUSR else "file"
-            kind: Kind = "folder" if info.is_dir() else "link" if form == stat.S_IFLNK else file_kind
+            kind: Kind = "folder" if info.is_dir() else "link" if stat.S_ISLNK(mode) else file_kind
             pieces = () if fault or kind == "folder" else _pieces(archive.open(info))
-            yield ArchiveEntry(path, kind, pieces, fault)
+            yield ArchiveEntry(info.filename, kind, pieces, fault)
+
+
+def _zip_fault(info: zipfile.ZipInfo) -> str:
+    """Return why an entry is not read; empty for one that is."""
+    if info.compress_type not in _METHODS:
+        return f"it is packed by method {info.compress_type}; stored and deflated entries are read"
+    if info.filename != info.orig_filename:
+        return "its name has a character that nobody can see"
+    if not (info.filename.isascii() or info.flag_bits & _UTF_8):
+        return "its name does not say in which encoding it is; UTF-8 is read"
+    return "" if stat.S_IFMT(info.external_attr >> 16) in _FORMS else "it is no file and no folder"
 
 
 def _tar_entries(file: IO[bytes], wanted: Selection) -> Iterator[ArchiveEntry]:

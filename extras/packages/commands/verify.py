@@ -77,15 +77,10 @@ def _summary(checks: tuple[Check, ...], folder: Path) -> str:
 
 
 def _record(check: Check) -> dict[str, object]:
-    return {
-        "name": check.locked.name,
-        "state": check.state,
-        "source": check.locked.source,
-        "locked": check.locked.digest,
-        "digest": check.digest,
-        "reason": check.reason,
-        "differences": [{"path": it.path, "kind": it.kind, "said": it.said} for it in check.differences],
-    }
+    locked = check.locked
+    differences = [{"path": it.path, "kind": it.kind, "said": it.said} for it in check.differences]
+    head = {"name": locked.name, "source": locked.source}
+    return head | check._asdict() | {"locked": locked.digest, "differences": differences}
 
 
 def _plain(check: SignatureCheck) -> dict[str, str] | None:
