@@ -37,8 +37,8 @@ from skills_agent.sandbox.layered import MAX_TOLD, LayerStore
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in, make_layers
 from skills_agent.sandbox.real_folder import Before
-from skills_agent.sandbox.run_folder import BEFORE, RUN, RunFolder, alone, cut_off, run_folder, shown
-from skills_agent.sandbox.scan import MAX_DEPTH
+from skills_agent.sandbox.run_folder import BEFORE, RUN, RunFolder, cut_off, locked, new_run, shown
+from skills_agent.sandbox.scan import MAX_DEPTH, closed_after
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.policy.protected import GIT
@@ -186,9 +186,9 @@ def looked_after(store: LayerStore, folders: list[Path], request: ScriptRequest)
     """Look at folders before a run, and after it however it ends. Raises OSError."""
     # git alone writes a `.git`, and not what runs it.
     writable = [path for path in request.writable if path == request.repository or GIT not in path.parts]
-    with run_folder(store.folder) as run:
+    with new_run(store.folder) as run:
         label = request.command or request.title
-        with alone(store.folder):
+        with closed_after(locked(store.folder, waits=True)):
             looks = {}
             for number, folder in enumerate(folders):
                 place, real = run.path / str(number), folder.resolve()
@@ -273,13 +273,10 @@ class WatchedRunner(ControlledRunner):
     @contextmanager
     def _care(self, run: ScriptRun) -> Iterator[Care]:
         """Look after a run. What others under way were approved to write is not put down to it."""
-        request, places = run.request, run.places
-        folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
-        most = DiskUse(self.limits.written_bytes, self.limits.written_files)
-        written = [request.workdir, *run.shared_to_write, places.temporary, *places.kept]
-        with looked_after(self._store, folders, request) as after:
-            after.growth = Growth(written, places.moment, most)
-            mine = request.call, after
+        with looked_after(self._store, self._folders(run), run.request) as after:
+            written = [run.request.workdir, *run.shared_to_write]
+            after.growth = self._growth(run, written, run.places.moment)
+            mine = run.request.call, after
             with self._lock:
                 for _, other in self._live:
                     other.allow(after.allowed)
@@ -319,7 +316,16 @@ class WatchedRunner(ControlledRunner):
                 )
         return result
 
+    def _folders(self, run: ScriptRun) -> list[Path]:
+        """Return the folders that a run may write in, but for those of this run alone."""
+        return [*dict.fromkeys([*self._written_folders(run.request), *run.shared_to_write])]
+
+    def _growth(self, run: ScriptRun, written: Iterable[Path], moment: int) -> Growth:
+        """Return what looks at the room that a run takes, in some folders and in its own."""
+        most = DiskUse(self.limits.written_bytes, self.limits.written_files)
+        return Growth([*written, run.places.temporary, *run.places.kept], moment, most)
+
     def _written_folders(self, request: ScriptRequest) -> list[Path]:
-        """Return the folders that a program may write in."""
+        """Return the folders of the workspace that a program may write in."""
         workdir = request.workdir.absolute()
         return [workdir] if self.workspace in {None, workdir} else [self._store.workspace, workdir]

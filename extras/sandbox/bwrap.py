@@ -119,11 +119,12 @@ class BwrapRunner(LayeredRunner):
             # A filter of a submodule would run beside git, and write what git obeys.
             real = [*mounts.repositories_of(care.layers), *repositories]
             before = [*self._mounted(care, real if request.repository else None), program]
-            work = mounts.layered_folders(self.workspace, care.layers)
+            work = mounts.work_folders(self.workspace, care.folders)
+            large = (folder / path for folder, layer in care.layers.items() for path in layer.large)
+            work += mounts.read_only([*large, *mounts.repositories_of(care.layers)])
         else:
-            before = [program]
-            read_only = care.read_only if isinstance(care, After) else {}
-            work = mounts.work_folders(self.workspace, read_only, folder)
+            before, kept = [program], care.read_only if isinstance(care, After) else {}
+            work = mounts.work_folders(self.workspace, {each: each for each in kept}, kept, folder)
         base = mounts.base(network=network)  # Nothing below raises: what it opened would stay open.
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]

@@ -10,11 +10,11 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import ClassVar, Final, Literal, cast
 
 from skills_agent.sandbox import forwarder, mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES
@@ -74,21 +74,9 @@ class ConfinedRunner(LayeredRunner):
     A sandbox builds on it, by the function that returns what is put before a command to confine it.
     """
 
-    @staticmethod
-    def launcher(
-        read: Collection[Path],
-        write: Collection[Path],
-        *,
-        closed: Collection[Path],
-        network: Network,
-        programs: Collection[Path] | None,
-        mark: str,
-    ) -> list[str]:
-        """Return it: for what may be read but for what is `closed` of that, and what may be written, too.
-
-        `programs`: what may be executed; None for all that may be read. `mark`: of this run alone.
-        """
-        raise NotImplementedError
+    launcher: "ClassVar[staticmethod[..., list[str]]]"
+    """For what may be read, and what may be written, too; its keywords are those of `landlock.launcher`.
+    `mark` is of this run alone."""
 
     def preflight(self, request: ScriptRequest) -> str:
         if request.in_background:

@@ -107,8 +107,8 @@ def kept_layer(place: Path) -> Layer:
 
 def not_copied(layer: Layer) -> Iterator[str]:
     """Yield sentences about what is no part of a copy."""
-    if large := [path for path, why in layer.left_out.items() if why == TOO_LARGE]:
-        yield f"Too large to be copied for the run, and read-only in it: {shown(large)}."
+    if layer.large:
+        yield f"Too large to be copied for the run, and read-only in it: {shown(layer.large)}."
     if others := [f"{path} ({why})" for path, why in layer.left_out.items() if why not in {"", TOO_LARGE}]:
         yield f"Not copied for the run: {shown(others)}."
 

@@ -30,6 +30,7 @@ from skills_agent.sandbox.layered import (
 )
 from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.run_folder import BEFORE, RECORD, RUN, Record, locked, read, shown, write
+from skills_agent.sandbox.scan import closed_after
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import ScriptError, SkillsAgentError
 from skills_agent.skills.policy.reasons import Decision
@@ -208,15 +209,13 @@ def _recovered(store: LayerStore, folder: Path, *, is_held: bool) -> list[str]:
         text = f"Nobody decided for 30 days about what {record.label} changed, and it is dropped."
         logger.warning("%s", text)
         return [text]
-    descriptor = locked(folder)
     is_run = folder.name.startswith(RUN)
-    try:
-        text = _kept(store, folder, folder.name.partition("." if is_run else "-")[2])
-    except SkillsAgentError as error:
-        remove_tree(folder)
-        text = str(error)
-    finally:
-        os.close(descriptor)
+    with closed_after(locked(folder)):
+        try:
+            text = _kept(store, folder, folder.name.partition("." if is_run else "-")[2])
+        except SkillsAgentError as error:
+            remove_tree(folder)
+            text = str(error)
     notices = [f"A script was cut off with the agent. {text}"] if text else []
     for notice in notices:
         logger.warning("%s", notice)

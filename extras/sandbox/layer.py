@@ -67,6 +67,11 @@ class Layer:
         """Return the folder that a run sees in the place of the real one; an overlay is mounted there."""
         return self.content.parent / "merged" if self.before is None else self.content
 
+    @property
+    def large(self) -> list[str]:
+        """Return what is no part of a copy because it is too large."""
+        return [path for path, why in self.left_out.items() if why == TOO_LARGE]
+
 
 def changes(layer: Layer) -> list[Change]:
     """Return what the run changed: a folder before what is in it, what was removed before what came there.

@@ -19,7 +19,6 @@ from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.scripts.choice import refused
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
-from skills_agent.skills.scripts.run_folders import DiskUse
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.shared_folders import shared_with
 
@@ -42,6 +41,8 @@ class LayeredRunner(WatchedRunner):
     """The skills that may reach it, as `name` or `name@source`."""
     is_allowed: IsAllowed = is_public
     """Which addresses an open network leads to. For tests, whose servers have no public address."""
+    probe_here: "ClassVar[staticmethod[[str | None, Path | None], Probe]]"
+    """Returns whether the sandbox works on this machine; arguments as in `find_program`."""
     mounts: ClassVar[bool] = False
     """Whether a program has mounts of its own: then a copy is mounted at the place of the real folder, and on
     it what is no part of it; else there are links to that."""
@@ -83,11 +84,6 @@ class LayeredRunner(WatchedRunner):
         """Return whether the sandbox works for this runner. May run it, once a process."""
         return self.probe_here(self.environment.get("PATH"), self.workspace)
 
-    @staticmethod
-    def probe_here(path: str | None, workspace: Path | None, /) -> Probe:
-        """Return whether the sandbox works on this machine; arguments as in `find_program`."""
-        raise NotImplementedError
-
     def _program(self) -> str:
         tried = self.probe()
         if not tried.is_certain:
@@ -114,28 +110,25 @@ class LayeredRunner(WatchedRunner):
         What runs in the background has to see what changes meanwhile, and what runs beside it has to reach
         it: by pipes and sockets in the workspace, which are others in a layer.
         """
-        request, places = run.request, run.places
-        folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
+        request = run.request
         if request.in_background or self._live:
             with super()._care(run) as care:
                 yield care
             return
-        most = DiskUse(self.limits.written_bytes, self.limits.written_files)
 
         def make(folder: Path, real: list[Path]) -> list[Layer]:
             if self._mounting() and not any(any(mounts_below(each)) for each in real):  # which it would hide
-                return make_layers(folder, real, places.moment)
+                return make_layers(folder, real, run.places.moment)
             workspace, hidden = self.workspace.resolve(), [*chain(*map(self._hidden, real))]
             return make_copies(
-                folder, real, places.moment, workspace=workspace, closed=hidden, mounts=self.mounts
+                folder, real, run.places.moment, workspace=workspace, closed=hidden, mounts=self.mounts
             )
 
         def growth(layers: list[Layer]) -> Growth:
             began = (layers[-1].content.parent / "lower").lstat().st_ctime_ns  # after all copies
-            uppers = [layer.content for layer in layers]
-            return Growth([*uppers, places.temporary, *places.kept], began, most)
+            return self._growth(run, [layer.content for layer in layers], began)
 
-        with self._store.opened(folders, make, growth, request.call) as layers:
+        with self._store.opened(self._folders(run), make, growth, request.call) as layers:
             yield layers
             layers.look(request.writable, request.call, request.command or request.title)
 

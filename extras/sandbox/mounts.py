@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.sandbox import forwarder
-from skills_agent.sandbox.layer import TOO_LARGE, Layer
 from skills_agent.sandbox.seccomp import seccomp_program
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.errors import ScriptError
@@ -162,42 +161,25 @@ def forwarding() -> tuple[str, ...]:
 
 
 def work_folders(
-    workspace: Path, written: Mapping[Path, Sequence[str]], skill_folder: Path | None
+    workspace: Path,
+    views: Mapping[Path, Path],
+    kept: Mapping[Path, Sequence[str]] | None = None,
+    skill_folder: Path | None = None,
 ) -> list[str]:
     """Return the options for the folders that a script works in; later mounts lie on top of earlier ones.
 
-    `written`: the folders that it writes in, with the paths in each that it must not write. Raises
-    ScriptError for too many of these.
+    `views`: the folders that it writes in, with what it sees in their place, or themselves. `kept`: the paths
+    in each that it must not write. Raises ScriptError for too many of these.
     """
-    own = workspace / OWN_FOLDER
+    own, held = workspace / OWN_FOLDER, {}
     _make_own_folder(own)
-    if workspace in written:
-        options = ["--bind", str(workspace), str(workspace)]
-        options += _held(workspace, written[workspace], [skill_folder] if skill_folder else [])
-    else:
-        options = ["--ro-bind", str(workspace), str(workspace)]
-    options += ("--size", "4096", "--tmpfs", str(own))
-    for folder in written:
-        if folder != workspace:
-            options += ("--bind", str(folder), str(folder), *_held(folder, written[folder], []))
+    for folder, paths in (kept or {}).items():
+        held[folder] = _held(folder, paths, [skill_folder] if skill_folder and folder == workspace else [])
+    view = ["--bind", str(views[workspace])] if workspace in views else ["--ro-bind", str(workspace)]
+    options = [*view, str(workspace), *held.get(workspace, ()), "--size", "4096", "--tmpfs", str(own)]
+    for folder in sorted(views.keys() - {workspace}):
+        options += ("--bind", str(views[folder]), str(folder), *held.get(folder, ()))
     return options
-
-
-def layered_folders(workspace: Path, layers: Mapping[Path, Layer]) -> list[str]:
-    """Return the options for the folders that a script works in, where it writes into layers of them.
-
-    The repositories at the top of a folder are read-only.
-    """
-    by_folder = {folder: str(layer.view) for folder, layer in layers.items()}
-    options = ["--bind", by_folder[workspace]] if workspace in by_folder else ["--ro-bind", str(workspace)]
-    own = workspace / OWN_FOLDER
-    _make_own_folder(own)
-    options += (str(workspace), "--size", "4096", "--tmpfs", str(own))
-    for folder in sorted(by_folder.keys() - {workspace}):
-        options += ("--bind", by_folder[folder], str(folder))
-    for folder, layer in layers.items():
-        options += read_only(folder / path for path, why in layer.left_out.items() if why == TOO_LARGE)
-    return options + read_only(repositories_of(by_folder))
 
 
 def repositories_of(folders: Iterable[Path]) -> Iterator[Path]:
@@ -263,7 +245,7 @@ def programs(
 ) -> Iterator[Path]:
     """Yield what holds these programs, and Python, and is not shown yet: a parent before what is in it."""
     shown = [*SYSTEM]
-    others = (path for path in installations if not (workspace and _is_in(str(workspace), [path])))
+    others = (path for path in installations if not (workspace and is_in(str(workspace), path)))
     for path in (*others, *map(str, prefixes())):  # also in the workspace, or around it: read-only
         if not _is_in(path, shown):
             yield Path(path)

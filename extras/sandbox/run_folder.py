@@ -6,10 +6,10 @@ Where a person decides about changes of the run later, it stays, with a record o
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
@@ -28,33 +28,18 @@ MAX_NAMED: Final = 10
 
 
 class RunFolder(NamedTuple):
-    """The folder of one run."""
+    """The folder of one run: it is removed when a `with` block of it ends."""
 
     path: Path
     lock: int
     """A descriptor: while it is open, nobody takes the run for one that was cut off."""
 
+    def __enter__(self) -> Self:
+        return self
 
-@contextmanager
-def run_folder(above: Path) -> Iterator[RunFolder]:
-    """Make a folder for the time of a run."""
-    run = new_run(above)
-    try:
-        yield run
-    finally:
-        remove_tree(run.path)
-        os.close(run.lock)
-
-
-@contextmanager
-def alone(above: Path) -> Iterator[None]:
-    """Hold a lock of the folder of all runs, for which others wait."""
-    descriptor = os.open(above / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    def __exit__(self, *_: object) -> None:
+        remove_tree(self.path)
+        os.close(self.lock)
 
 
 def new_run(above: Path, call: str = "") -> RunFolder:
@@ -71,20 +56,18 @@ def cut_off(above: Path) -> Iterator[RunFolder]:
     Each is removed before the next.
     """
     for path in [file.parent for file in above.glob(f"{RUN}*/{BEFORE}")]:
-        with suppress(OSError):  # it goes on
-            run = RunFolder(path, locked(path))
-            try:
-                yield run
-            finally:
-                remove_tree(path)
-                os.close(run.lock)
+        with suppress(OSError), RunFolder(path, locked(path)) as run:  # or it goes on
+            yield run
 
 
-def locked(folder: Path) -> int:
-    """Lock the folder of a run; return the descriptor that holds it. Raises OSError: somebody else does."""
+def locked(folder: Path, *, waits: bool = False) -> int:
+    """Lock a folder; return the descriptor that holds it. Raises OSError where somebody else does.
+
+    With `waits`, it waits until nobody else does.
+    """
     descriptor = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
-        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | (0 if waits else posix.fcntl.LOCK_NB))
     except OSError:
         os.close(descriptor)
         raise

@@ -216,7 +216,7 @@ def test_what_a_script_makes_for_other_programs_is_taken_back_and_told(sandboxed
 
 def test_more_repositories_than_can_be_kept_from_a_script_refuse_the_run(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match="workdir = thread"):
-        work_folders(tmp_path, {tmp_path: [f"p{number}/.git" for number in range(301)]}, None)
+        work_folders(tmp_path, {}, {tmp_path: [f"p{number}/.git" for number in range(301)]})
 
 
 def test_the_agents_own_package_in_the_workspace_is_not_changed(sandboxed: Host) -> None:
