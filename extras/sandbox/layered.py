@@ -47,9 +47,7 @@ HELD: Final = "held-"
 class Layers(Care):
     """The layers that one run writes into, and what becomes of its changes."""
 
-    def __init__(
-        self, store: "LayerStore", folder: Path, lock: int, layers: Mapping[Path, Layer], growth: Growth
-    ) -> None:
+    def __init__(self, store: "LayerStore", folder: Path, lock: int, layers: Mapping[Path, Layer]) -> None:
         """Name the layers by the folders in whose place the run sees them."""
         super().__init__()
         self.layers, self.folder, self.label = layers, folder, ""
@@ -57,7 +55,8 @@ class Layers(Care):
         self.notices += [text for each in layers.values() if each.left_out for text in not_copied(each)]
         self.lock = lock
         """A descriptor: while it is open, nobody takes the folder for one of a run that was cut off."""
-        self._store, self._growth = store, growth
+        self.growth: Growth | None = None
+        self._store = store
 
     @property
     def folders(self) -> dict[Path, Path]:
@@ -69,7 +68,7 @@ class Layers(Care):
         return {real: layer.view for real, layer in self.layers.items()}
 
     def over(self, family: Callable[[], list[int]]) -> Stop | None:
-        return self._growth.exceeded(family)
+        return self.growth.exceeded(family) if self.growth else None
 
     def look(self, allowed: Collection[Path], call: str, label: str) -> None:
         """Judge what the run changed, and apply at once what is allowed.
@@ -180,7 +179,6 @@ class LayerStore:
         self,
         folders: Collection[Path],
         make: Callable[[Path, list[Path]], list[Layer]],
-        growth: Callable[[list[Layer]], Growth],
         call: str = "",
     ) -> Iterator[Layers]:
         """Make a layer for each folder; when the block ends they are gone, but for those that are held."""
@@ -190,8 +188,7 @@ class LayerStore:
         care: Layers | None = None
         try:
             layers = make(folder, [each.resolve() for each in folders])
-            by_folder = dict(zip(folders, layers, strict=True))
-            care = Layers(self, folder, descriptor, by_folder, growth(layers))
+            care = Layers(self, folder, descriptor, dict(zip(folders, layers, strict=True)))
             yield care
         finally:
             if care is None or care.folder == folder:

@@ -10,7 +10,6 @@ from typing import ClassVar
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.closed_network import closed_network_text, open_network_text
 from skills_agent.sandbox.copies import make_copies
-from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.overlay import make_layers, mounts_below
 from skills_agent.sandbox.probes import Probe
@@ -124,11 +123,10 @@ class LayeredRunner(WatchedRunner):
                 folder, real, run.places.moment, workspace=workspace, closed=hidden, mounts=self.mounts
             )
 
-        def growth(layers: list[Layer]) -> Growth:
-            began = (layers[-1].content.parent / "lower").lstat().st_ctime_ns  # after all copies
-            return self._growth(run, [layer.content for layer in layers], began)
-
-        with self._store.opened(self._folders(run), make, growth, request.call) as layers:
+        with self._store.opened(self._folders(run), make, request.call) as layers:
+            uppers = [layer.content for layer in layers.layers.values()]
+            began = (uppers[-1].parent / "lower").lstat().st_ctime_ns  # after all copies
+            layers.growth = self._growth(run, uppers, began)
             yield layers
             layers.look(request.writable, request.call, request.command or request.title)
 

@@ -1,8 +1,8 @@
 """A program that mounts layers, and folders of which nothing is executed, and becomes another one.
 
-Its arguments: NAMESPACES FLAGS LAYERS LAYER ... FOLDERS FOLDER ... PROGRAM [ARGUMENT ...]; `overlay.py` makes
-them. NAMESPACES is a number as of `unshare`, FLAGS one as of `mount`. Importing next to nothing: it is
-started for every script.
+Its arguments: NAMESPACES KIND LAYERS LAYER ... FOLDERS FOLDER ... PROGRAM [ARGUMENT ...]; `overlay.py` makes
+them. NAMESPACES is `mounts`, or `users` for one of users, too; KIND is `inert` where nothing in the layers is
+executed. Importing next to nothing: it is started for every script.
 """
 
 import posix  # `os` would cost two milliseconds
@@ -10,7 +10,7 @@ from posix import _exit as end_at_once
 
 from supervisor import of_libc  # type: ignore[import-not-found]  # there are no packages here
 
-NEW_USER = 0x10000000
+NEW_MOUNTS, NEW_USERS = 0x20000, 0x10000000
 NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 8, 1 << 5, 1 << 12, 1 << 14, 1 << 18
 KEPT_FLAGS = 0b111
 """Read-only, without set-id bits, without devices: what a namespace of users may not take away."""
@@ -20,15 +20,16 @@ OPTIONS = b"lowerdir=lower,upperdir=upper,workdir=work,userxattr"
 
 def main(arguments: list[str]) -> None:
     """Mount, and become the program. Does not return."""
-    namespaces, flags, count, *rest = arguments
+    namespaces, kind, count, *rest = arguments
+    flags = NOEXEC if kind == "inert" else 0
     layers, (others, *rest) = rest[: int(count)], rest[int(count) :]
     folders, command = rest[: int(others)], rest[int(others) :]
     try:
-        enter(int(namespaces))
+        enter(has_users=namespaces == "users")
         start = posix.open(".", posix.O_PATH | posix.O_CLOEXEC)
         for layer in layers:
             posix.chdir(layer)
-            mount("overlay", "merged", int(flags), OPTIONS, f"a layer over {posix.readlink('lower')}")
+            mount("overlay", "merged", flags, OPTIONS, f"a layer over {posix.readlink('lower')}")
         posix.fchdir(start)
         for folder in folders:
             mount(folder, folder, BIND)
@@ -39,11 +40,11 @@ def main(arguments: list[str]) -> None:
     end_at_once(1)
 
 
-def enter(namespaces: int) -> None:
-    """Enter namespaces of this process's own; in one of users, it is root. Raises OSError."""
+def enter(*, has_users: bool) -> None:
+    """Enter a namespace of mounts, and one of users, in which this process is root. Raises OSError."""
     user, group = posix.getuid(), posix.getgid()
-    check(of_libc("unshare", namespaces), "a namespace")
-    if namespaces & NEW_USER:
+    check(of_libc("unshare", NEW_MOUNTS | NEW_USERS * has_users), "a namespace")
+    if has_users:
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
             file = posix.open(f"/proc/self/{name}", posix.O_WRONLY | posix.O_CLOEXEC)
             posix.write(file, text.encode())

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from skills_agent.sandbox.layer import Layer
@@ -18,13 +18,10 @@ from skills_agent.sandbox.probes import run_trial
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.supervised import small_program
-from skills_agent.skills.trees import remove_tree
 
 NOT_MOUNTED: Final = "skills-agent: no layer: "
 MOUNTING: Final = small_program("mounting", os.path.dirname(__file__))  # noqa: PTH120
 """The command of mounting.py."""
-NEW_MOUNTS, NEW_USERS, NOEXEC = 0x20000, 0x10000000, 8
-"""Flags of `unshare` and `mount`."""
 
 
 @lru_cache(maxsize=8)
@@ -58,27 +55,23 @@ def binding(folder: Path) -> tuple[str, ...]:
 
 
 def _commands(changed: Path) -> list[tuple[str, ...]]:
-    """Return the commands that may mount, where what is `changed` belongs to this user."""
+    """Return the commands that may mount, where what is `changed` belongs to this user, the best first."""
     status = changed.stat()
     # In a namespace of users there is one user and one group: what belongs to others cannot be changed.
     is_own = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
     # A namespace of mounts alone, where that may be had, keeps the owners of files.
-    namespaces = [*[NEW_MOUNTS] * is_root(), *[NEW_USERS | NEW_MOUNTS] * is_own]
-    return [(*MOUNTING, str(each)) for each in namespaces]
+    return [*[(*MOUNTING, "mounts")] * is_root(), *[(*MOUNTING, "users")] * is_own]
 
 
 def _failure(command: tuple[str, ...], workspace: Path, folder: Path) -> str:
     """Try it; return what it said where that did not work."""
-    trial = Path(mkdtemp(prefix="trial-", dir=folder))
-    try:
-        (layer,) = make_layers(trial, [workspace], 0)
+    with TemporaryDirectory(prefix="trial-", dir=folder, ignore_cleanup_errors=True) as trial:
+        (layer,) = make_layers(Path(trial), [workspace], 0)
         made = str(layer.view / ".made-in-layer")
         tried = run_trial([*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', made])
         if not tried.returncode and (layer.content / ".made-in-layer").is_file():
             return ""
         return (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
-    finally:
-        remove_tree(trial)
 
 
 def make_layers(folder: Path, lowers: Iterable[Path], moment: int) -> list[Layer]:
@@ -106,8 +99,8 @@ def mounted(layers: Iterable[Layer], inert: Iterable[Path] | None = None) -> lis
     """
     folders = [str(layer.content.parent) for layer in layers]
     places = [str(path) for path in inert or () if path.is_dir()]
-    flags = 0 if inert is None else NOEXEC
-    return [str(flags), str(len(folders)), *folders, str(len(places)), *places]
+    kind = "layers" if inert is None else "inert"
+    return [kind, str(len(folders)), *folders, str(len(places)), *places]
 
 
 def mounts_below(folder: Path) -> Iterator[Path]:

@@ -13,14 +13,12 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
-from typing import cast
 
 import pytest
 
 from extras.sandbox.tests.real_trees import Run, Tree, next_moment, run_in, run_of, shape, write
 from extras.sandbox.tests.test_apply_killed import killed_in_the_middle
 from skills_agent.sandbox.apply import Applier, ApplyError
-from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layered import LayerStore
 from skills_agent.sandbox.overlay import make_layers
 from skills_agent.skills.errors import ScriptError
@@ -271,7 +269,7 @@ def test_what_cannot_be_applied_waits_for_a_person(folder: Path) -> None:
     work = write(folder / "work", {".agent": "elsewhere"})
     store = LayerStore.of(folder, work)
     make = partial(make_layers, moment=next_moment(folder))
-    with store.opened([work], make, lambda made: cast("Growth", made)) as layers:
+    with store.opened([work], make) as layers:
         write(layers.layers[work].content, {"a": b"new"})
         layers.look((), "", "run")
     ((asked,),) = layers.judged.values()
