@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STRICTER: Final = " (not trusted, stricter)"
+"""How the origin of a setting ends that an untrusted workspace made stricter."""
 _NO_SETTINGS: Final = frozenset({"home", "extras", "origins", "offered_dirs", "waived_risks"})
 """Fields that nobody sets by a name: the folder of this user, and what is from where."""
 
@@ -105,7 +107,7 @@ class Settings(Limits):
     agents_md: Literal["off", "on"] = "off"
     """Add the workspace's `AGENTS.md`, too."""
     allowed_models: tuple[str, ...] = ("offline", "openai:*")
-    """Models that a caller may choose, as names or patterns."""
+    """Models that a caller, or a [skill](skills.md#models), may choose, as names or patterns."""
 
     require_approval_for: frozenset[str] = frozenset({"run", "write", "network", "delete"})
     """Risks and calls that a person is asked about: `run`, `fetch_url`, `Bash(git push:*)`."""
@@ -265,7 +267,7 @@ class Settings(Limits):
             state = "has changed since it was trusted" if trusted else "is not trusted"
             where = "" if self.workspace == Path.cwd() else str(self.workspace)
             logger.warning("%s", notice(file, state, stricter, ignored, where))
-        return self._with(stricter, dict.fromkeys(stricter, f"{file.name} (not trusted, stricter)"))
+        return self._with(stricter, dict.fromkeys(stricter, f"{file.name}{STRICTER}"))
 
     def in_workspace(self, folders: Iterable[Path]) -> tuple[Path, ...]:
         """Return the folders as absolute ones; relative ones count from the workspace."""

@@ -29,7 +29,7 @@ from skills_agent.state.transcript import (
     newest_loads,
     said_of_unloading,
     wants_calls,
-    with_note,
+    with_marks,
 )
 from skills_agent.state.turn_end import is_direct_result
 
@@ -69,7 +69,7 @@ def decide(
         calls = [call for each in new for call in calls_of(each, policy, context)]
         if calls and not spent_budget(state, narrowed):
             own = own_message("", tool_calls=calls, id=f"ai-{calls[0]['id']}")
-            return AgentUpdate(messages=[with_note(own, note)])
+            return AgentUpdate(messages=[with_marks(own, note=note)])
     left = narrowed.max_model_calls - counts["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     call = ModelCall(messages, skills, note, hidden, left)

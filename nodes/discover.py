@@ -89,7 +89,8 @@ def discover(
         ledger = state.get("skills_loaded") or {}
         now["skills_loaded"] = {name: ledger[name] for name in ledger if name != unloading["name"]}
     is_answered = unloading is not None and unloading.end() == len(unloading.string.rstrip())  # By no model.
-    too_long = not is_answered and bool(requests.turns_to_cover(now, requests.models.window(context)))
+    window = requests.models.window(context, now.get("skills_loaded"))
+    too_long = not is_answered and bool(requests.turns_to_cover(now, window))
     if too_long != state.get("history_too_long", False):
         update["history_too_long"] = too_long
     return update

@@ -73,8 +73,7 @@ def load(
     except SkillError as error:
         text = f"Skill {wanted.name} was not loaded. {error}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
-    refs = (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded)
-    for ref in refs:
+    for ref in (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded):
         said = (policy.in_place_of(ref, skills), _missing(ref, policy, skills), skills.plugin_note(ref))
         notes += filter(None, said)
     notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
@@ -95,6 +94,7 @@ def load(
         update["skills_loaded"][skill.metadata.name] = entry
         update["skill_resources"][skill.metadata.name] = resources
         notes += left_as_text(Activation(entry, admission["call_id"]), policy, context)
+    notes += _of_models(update["skills_loaded"], state_now, policy, context)
     text = "\n".join([*(_told(*each) for each in loaded), *notes])
     update["messages"] = [receipt(admission["call_id"], LOAD_SKILL, text)]
     return update
@@ -170,6 +170,17 @@ def _absent_tools(skill: Skill, policy: Policy) -> str:
     return f"No program here registered tools that {skill.metadata.name} asks for: {named}." if absent else ""
 
 
+def _of_models(
+    entries: Mapping[str, LoadedSkill], state: Callable[[], AgentState], policy: Policy, context: Context
+) -> list[str]:
+    """Say what of the models and the efforts that the skills name does not count."""
+    if not any(entry["model"] or entry.get("effort") for entry in entries.values()):
+        return []
+    ledger = {**(state().get("skills_loaded") or {}), **entries}
+    said = policy.means.models.for_skills(context, ledger).said
+    return [escape_markup(f"{name}: {text}") for name, text in said if name in entries]
+
+
 def _other_names(skills: Sequence[Skill], policy: Policy, context: Context) -> str:
     """Say what the tools of other clients are here that the instructions name; empty where they name none."""
     texts = "\n".join(skill.instructions for skill in skills)
@@ -195,6 +206,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         disallowed_tools=list(metadata.disallowed_tools),
         include_tools=list(metadata.include_tools),
         model=metadata.model,
+        effort=metadata.effort,
         asked_by=admission["asked_by"],
         reason=admission["reason"] if is_wanted else f"{wanted} requires it",
         call_id=admission["call_id"],

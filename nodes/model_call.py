@@ -1,7 +1,6 @@
 """How nodes ask the model: which one, with which tools, and with a prompt that fits into its window."""
 
 import json
-import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -45,9 +44,16 @@ from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.tool_spec import CALL_TOOL, FETCH_URL
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
-from skills_agent.state.records import active_skills
+from skills_agent.state.records import Ledger, active_skills
 from skills_agent.state.schema import AgentState
-from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, named_paths, with_note
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    SYNTHETIC,
+    has_address,
+    named_paths,
+    stands_in,
+    with_marks,
+)
 from skills_agent.state.whole_text import with_whole_text
 
 if TYPE_CHECKING:
@@ -65,11 +71,6 @@ LEAN: Final = "skills_agent_lean"
 """In a tool's metadata: its schema may be told with fewer words."""
 
 
-_MARKS: Final = ("://", "www.", ".com", ".org", ".net", ".io", ".dev")
-_ADDRESS: Final = re.compile(r"://|\bwww\.|\.(?:com|org|net|io|dev)\b")
-"""What every address of the web has one of, in lower case, and where a text has it indeed."""
-
-
 class ChosenModel(NamedTuple):
     """A chat model, perhaps inside another Runnable, and the name that it has in errors."""
 
@@ -85,6 +86,10 @@ class ChosenModel(NamedTuple):
     """Whether its prompt cache keeps what breakpoints say."""
     address: str = ""
     """Host and port of its server, where they are known."""
+    said: Sequence[tuple[str, str]] = ()
+    """What of a loaded skill's `model` and `effort` does not count: the skill, and a sentence."""
+    fault: str = ""
+    """Why this is not the model that a skill names: that one cannot be made."""
 
     def __str__(self) -> str:
         """Return what a person is told of it."""
@@ -96,7 +101,9 @@ class Models(NamedTuple):
 
     choose: Callable[[Context], ChosenModel]
     """The caller's (None: the operator's); raises where it may not be used."""
-    window: Callable[[Context], int]
+    for_skills: Callable[[Context, Ledger], ChosenModel]
+    """The one that loaded skills name, where the operator allows it, else the same; raises as `choose`."""
+    window: Callable[[Context, Ledger], int]
     """The tokens that this model can read; a usual number where it cannot be used."""
 
 
@@ -145,15 +152,42 @@ class ModelRequests:
         return replace(self, form=None) if self.form else self
 
     def ask(self, state: AgentState, runtime: Runtime[Context], call: ModelCall) -> Steps[Reply]:
-        """Ask the caller's model; return its reply, or one that says that no prompt can fit."""
+        """Ask the model that loaded skills name, else the usual one; return its reply.
+
+        What a skill names is a wish: where it fails, the turn, in which much may have been done, goes on with
+        the usual model, and a person is told. A reply may say that no prompt can fit.
+        """
+        context = Context.of(runtime.context)
+        usual, chosen = (
+            self.models.choose(context),
+            self.models.for_skills(context, state.get("skills_loaded")),
+        )
+        if (chosen.chat is usual.chat and not chosen.fault) or stands_in(call.messages):
+            return (yield from self._ask(usual, state, runtime, call))
+        fault, lost = chosen.fault, None
+        try:
+            if not fault:
+                return (yield from self._ask(chosen, state, runtime, call))
+        except ModelCallError as error:
+            if chosen.name == usual.name and error.is_retryable:  # It is not the effort.
+                raise
+            fault, lost = str(error), vars(error).get("spent")
+        fault = f"{fault} Until the turn ends, {usual} is asked, as the operator set it."
+        self.observer.withdrawn(state, "", fault, 0.0)
+        reply = yield from self._ask(usual, state, runtime, call)
+        return reply._replace(message=with_marks(reply.message, stands_in=True), lost=lost)
+
+    def _ask(
+        self, chosen: ChosenModel, state: AgentState, runtime: Runtime[Context], call: ModelCall
+    ) -> Steps[Reply]:
+        """Ask a model; return its reply, or one that says that no prompt can fit."""
         messages, skills, note, hidden, calls = call
-        chosen = self.models.choose(Context.of(runtime.context))
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
         fork = Context.of(runtime.context).fork
         system = "\n\n".join(filter(None, (self.system_prompt(state), fork.prompt if fork else "")))
         offered = () if hidden is None else (*self.tools, *self.provider_tools)
         names = tuple(name for name in offered if name not in (hidden or ()))
-        if FETCH_URL in names and not _has_address(system, state, messages):
+        if FETCH_URL in names and not has_address(system, state.get("skills_loaded"), messages):
             names = tuple(name for name in names if name != FETCH_URL)
         model, schema_tokens = self._bind(chosen, names, load_skill)
         room = room_of(chosen.window) - schema_tokens
@@ -176,7 +210,7 @@ class ModelRequests:
         own = self.scoped.as_meant(own) if self.scoped else own
         if skills and load_skill:
             own = as_loads(own, lambda name: name == LOAD_SKILL or name in self.tools, skills.is_loadable)
-        own = with_note(own, note) if note else own
+        own = with_marks(own, note=note) if note else own
         return _named(reply._replace(message=own), own_name)
 
     def reply(
@@ -224,10 +258,14 @@ class ModelRequests:
             except ModelCallError as error:
                 if model not in str(error):
                     error.args = (f"{model}: {error}",)
+                if (
+                    watch.usage
+                ):  # The update of a node that fails is lost: the graph counts it (`count_spent`).
+                    vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage, chosen.name))
                 is_last = has_failed or attempt >= min(calls, MAX_TRIES)
                 is_last = is_last or bool(runtime.control and runtime.control.drain_requested)
                 may_pass = error.is_retryable and not is_last
-                wait = self._failed(state, chosen, watch, error, error.wait if may_pass else None)
+                wait = self._failed(state, watch, error, error.wait if may_pass else None)
                 has_failed = True
             except GeneratorExit:  # nobody waits for it any more
                 watch.is_left = True
@@ -249,21 +287,12 @@ class ModelRequests:
                     raise
                 self._refused[model] = refused | {error.refused}
 
-    def _failed(
-        self,
-        state: AgentState,
-        chosen: ChosenModel,
-        watch: ReplyWatch,
-        error: Exception,
-        wait: float | None,
-    ) -> float:
+    def _failed(self, state: AgentState, watch: ReplyWatch, error: Exception, wait: float | None) -> float:
         """Tell of a failed call, and return the seconds before the next; None: raise what went wrong."""
         self._withdraw_failed(state, watch)
         if wait is not None or watch.message_id:
             self.observer.withdrawn(state, watch.message_id, str(error), wait)
         if wait is None:
-            if watch.usage:  # The update of a node that fails is lost: the graph counts it (`count_spent`).
-                vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage, chosen.name))
             raise error
         return wait
 
@@ -364,14 +393,3 @@ def own_message(text: str, **fields: Any) -> AIMessage:
 
 def _named(reply: Reply, own_name: str) -> Reply:
     return reply._replace(message=reply.message.model_copy(update={"name": own_name or None}))
-
-
-def _has_address(system: str, state: AgentState, messages: Sequence[AnyMessage]) -> bool:
-    """Return whether the operator, a loaded skill or a message names an address of the web.
-
-    As with Claude's web fetch, a model does not make one up: a small real one did, for files that are here.
-    """
-    loaded = (each["instructions"] for each in (state.get("skills_loaded") or {}).values())
-    texts = (text.lower() for text in (system, *loaded, *(str(message.text) for message in messages)))
-    # The pattern alone takes five times as long, and a long thread has half a megabyte.
-    return any(any(mark in text for mark in _MARKS) and _ADDRESS.search(text) for text in texts)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
@@ -32,6 +32,9 @@ from skills_agent.state.context import Context, ContextError
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
+
+if TYPE_CHECKING:
+    from skills_agent.nodes.model_call import Models
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +83,10 @@ class Means(Protocol):
     @property
     def machine(self) -> Machine:
         """What needs of skills are held against."""
+
+    @property
+    def models(self) -> "Models":
+        """Where models come from."""
 
     def why_no_shell(self) -> str:
         """Return why this machine cannot offer the tools of a shell; empty where it can."""

@@ -24,6 +24,7 @@ from skills_agent.nodes.conversation import blocks_of
 from skills_agent.skills.strict_json import strict_json
 from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, note_that, refusal_of
 from skills_agent.state.records import UsageRecord
+from skills_agent.state.reducers import add_usage as total_usage
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import is_synthetic
@@ -45,6 +46,8 @@ class Reply(NamedTuple):
     """Tokens of all of them, also of what was not used; None: those of the message."""
     model: str = ""
     """Name of who was asked."""
+    lost: UsageRecord | None = None
+    """What another model took, which was asked before and failed."""
 
 
 @dataclass
@@ -285,7 +288,7 @@ def usage_of(state: AgentState, reply: Reply) -> UsageRecord | None:
         return None
     usage: Mapping[str, Any] = reply.usage or reply.message.usage_metadata or {}
     details: Mapping[str, Any] = usage.get("input_token_details") or {}
-    return spent(
+    own = spent(
         state["usage"]["turn"] if state.get("usage") else 0,  # None: a client led past `discover`.
         reply.model,
         model_calls=reply.calls,
@@ -295,6 +298,7 @@ def usage_of(state: AgentState, reply: Reply) -> UsageRecord | None:
         # LangChain gives Anthropic's by how long they are kept, and then 0 for all of them.
         cache_creation_tokens=sum(details.get(name) or 0 for name in _CACHE_CREATION),
     )
+    return total_usage(own, reply.lost) if reply.lost else own
 
 
 PAUSE: Final = RunnableLambda[float, None](time.sleep, asyncio.sleep)

@@ -35,6 +35,7 @@ from skills_agent.state.forks import MAX_FORKS, ForkScope, skill_label
 from skills_agent.state.history import tokens_in
 from skills_agent.state.records import (
     Admission,
+    Ledger,
     LoadedSkill,
     SkillPlace,
     VerdictRecord,
@@ -89,7 +90,7 @@ def select(
     policy: Policy,
     limits: Limits,
     on_change: OnChange,
-    window: Callable[[Context], int],
+    window: Callable[[Context, Ledger], int],
     max_body_lines: int,
 ) -> AgentUpdate:
     """Admit or refuse every request for a skill.
@@ -99,7 +100,7 @@ def select(
     that is marked as not the model's, so that all receipts have one form. Later, requests are the
     `load_skill` calls of the model's message. A loaded skill that changed on disk is loaded anew where
     `on_change` says so; with `ask`, after a question to a person. `window` returns the tokens that the
-    caller's model reads: loaded skills may take a share of it.
+    model reads: loaded skills may take a share of it.
     """
     context = Context.of(runtime.context)
     update = AgentUpdate(admissions=[])
@@ -124,7 +125,7 @@ def select(
     if policy.is_left_out(LOAD_SKILL, context):  # The names of others are not told either.
         messages += [refusal(request.call["id"] or "", LOAD_SKILL, SHUT) for request in requests]
     elif requests:
-        tokens = window(context)
+        tokens = window(context, state.get("skills_loaded"))
         control = AdmissionControl(
             catalog,
             content_tokens(active_skills(state.get("skills_loaded")), state.get("messages") or ()),

@@ -67,7 +67,7 @@ def summarize(state: AgentState, runtime: Runtime[Context], *, requests: ModelRe
     A language model is asked, in rounds where the turns do not fit into its window at once; an extract takes
     the place of a summary that cannot be had. The transcript stays as it is.
     """
-    chosen = requests.models.choose(Context.of(runtime.context))
+    chosen = requests.models.for_skills(Context.of(runtime.context), state.get("skills_loaded"))
     turns = requests.turns_to_cover(state, chosen.window)
     if not turns:
         return AgentUpdate(history_too_long=False)

@@ -106,6 +106,7 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """None when the skill declares nothing; an empty tuple when it declares an empty list."""
     disallowed_tools: tuple[str, ...] = ()
     model: str | None = None
+    effort: str | None = None
     version: str | None = None
     author: str | None = None
     when_to_use: str | None = None

@@ -69,6 +69,9 @@ class LoadedSkill(TypedDict):
     include_tools: NotRequired[list[str]]
     """Names of tools that are offered while it is loaded."""
     model: str | None
+    """A name, or a word in one, as the skill's author wrote it."""
+    effort: NotRequired[str | None]
+    """low, medium, high, xhigh or max."""
     asked_by: str
     """user (`/name`), caller (`skills=[...]`), model (`load_skill`) or operator (setting `on_change`)."""
     reason: str
@@ -84,7 +87,11 @@ class LoadedSkill(TypedDict):
     """Who sent the request that loaded it."""
 
 
-def active_skills(ledger: Mapping[str, LoadedSkill] | None) -> dict[str, LoadedSkill]:
+Ledger = Mapping[str, LoadedSkill] | None
+"""Skills by name, also unloaded ones; None before the first load."""
+
+
+def active_skills(ledger: Ledger) -> dict[str, LoadedSkill]:
     """Return the skills that are loaded and were not unloaded, by name; none before the first load."""
     return {name: skill for name, skill in (ledger or {}).items() if not skill["unloaded"]}
 

@@ -17,6 +17,7 @@ from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import all_calls, with_new_ids
+from skills_agent.state.records import Ledger
 
 LOAD_SKILL = "load_skill"
 UNLOAD_SKILL = "unload_skill"
@@ -27,6 +28,9 @@ UNLOAD_COMMAND: Final = re.compile(r"\s*/unload(?:[ \t]+(?P<name>[^\s/]+))?(?=\s
 """What a person begins a message with to unload a skill; a skill of that name keeps its own command."""
 SEARCH_SKILLS = "search_skills"
 UPDATE_PLAN = "update_plan"
+_MARKS: Final = ("://", "www.", ".com", ".org", ".net", ".io", ".dev")
+_ADDRESS: Final = re.compile(r"://|\bwww\.|\.(?:com|org|net|io|dev)\b")
+"""What every address of the web has one of, in lower case, and where a text has it indeed."""
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
 """Marks a message that neither a model nor a person wrote: the AI message with the calls for skills that
 the user or the caller named, a summary."""
@@ -46,12 +50,29 @@ def note_of(message: AIMessage) -> str:
     return note if isinstance(note, str) else ""
 
 
-def with_note(message: AIMessage, note: str) -> AIMessage:
-    """Return a reply that keeps the note which it was asked for with."""
-    marks = {**marks_of(message), "note": note}
+def with_marks(message: AIMessage, **more: object) -> AIMessage:
+    """Return a reply that keeps more of what the agent notes: the `note` which it was asked for with."""
+    marks = {**marks_of(message), **more}
     return message.model_copy(
         update={"additional_kwargs": {**message.additional_kwargs, "skills_agent": marks}}
     )
+
+
+def stands_in(messages: Sequence[AnyMessage]) -> bool:
+    """Return whether a model that a skill names failed in this turn, so that the usual one took its place."""
+    turn = takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages))
+    return any(marks_of(message).get("stands_in") for message in turn)
+
+
+def has_address(system: str, ledger: Ledger, messages: Sequence[AnyMessage]) -> bool:
+    """Return whether the operator, a loaded skill or a message names an address of the web.
+
+    As with Claude's web fetch, a model does not make one up: a small real one did, for files that are here.
+    """
+    loaded = (each["instructions"] for each in (ledger or {}).values())
+    texts = (text.lower() for text in (system, *loaded, *(str(message.text) for message in messages)))
+    # The pattern alone takes five times as long, and a long thread has half a megabyte.
+    return any(any(mark in text for mark in _MARKS) and _ADDRESS.search(text) for text in texts)
 
 
 def outcome_of(message: BaseMessage) -> Mapping[str, Any]:

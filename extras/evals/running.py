@@ -231,6 +231,7 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
         approval="ask",
         exclude_tools=(*settings.exclude_tools, *hidden),
         model="" if result.model == SCRIPTED else result.model,
+        allowed_models=(),  # No skill chooses another one: this one is measured.
         sandbox="require" if _is_sandboxed(settings) else settings.sandbox,
         origins={**settings.origins, "workspace": "code"},
     )

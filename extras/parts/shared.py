@@ -32,6 +32,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from typing_extensions import override
 
+from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.services import HostParts, Services, once
 from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
 from skills_agent.graph.tools import build_tools
@@ -58,8 +59,8 @@ logger = logging.getLogger(__name__)
 
 Request = ModelRequest[Any]
 Response = ModelResponse[Any]
-_IN_CODE: Final = {"audit": "off", "model": "offline", "bundled_skills": False}
-"""Settings of our own graph that mean nothing here: the agent has its own model, and its own record."""
+_IN_CODE: Final = {"audit": "off", "bundled_skills": False}
+"""Settings of our own graph that mean nothing here: the agent has its own record."""
 
 
 def merge_names(left: dict[str, str] | None, right: dict[str, str] | None) -> dict[str, str]:
@@ -244,6 +245,7 @@ class PartServices(Services):
         # A tool that the agent itself does not know cannot be called: `skill_tools` is no setting here.
         known = HostParts.__annotations__.keys() - {"skill_tools"}
         of_host = {name: values.pop(name) for name in known if name in values}
+        of_host["model"] = OfflineChatModel()  # The agent has its own, which no skill changes.
         own = {name: values.pop(name) for name in (*setting_kinds(), "home") if name in values}
         super().__init__(Settings(**{**_IN_CODE, **own}, extras=values), **cast("HostParts", of_host))
 

@@ -209,9 +209,8 @@ def _model_called(step: NodeStep) -> Iterator[Record]:
     """Tell each reply of a model, not what the agent says itself; the last has the tokens of the step."""
     messages: list[AnyMessage] = step.update.get("messages") or []
     replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
-    asked = next(iter((step.update.get("usage") or {}).get("by_model", {})), "")
     for message in replies:
-        name = message.response_metadata.get("model_name") or asked or step.invocation()["model"]
+        name = message.response_metadata.get("model_name") or step.invocation()["model"]
         calls = [call["name"] or "" for call in all_calls(message)]
         fault = fault_of(message) or UNSET
         spent: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}

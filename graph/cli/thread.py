@@ -97,6 +97,8 @@ class OpenThread:
         self.name = name
         self.agent = agent
         self.services = services
+        self.context = Context(model=options.get("model"))
+        """A model that a person chose for the thread: no skill chooses another one."""
         self.quiet = quiet
         """With `--json`: no progress is shown, nobody is asked, and one JSON object is printed."""
         self.control = RunControl()
@@ -181,7 +183,7 @@ class OpenThread:
                 parts = self.agent.stream(
                     graph_input,
                     self.config,
-                    context=Context(),
+                    context=self.context,
                     stream_mode=self.progress.modes,
                     subgraphs=True,
                     durability="sync",

@@ -15,13 +15,14 @@ from skills_agent.graph.models.available import LOCAL_PORTS, PROVIDERS, default_
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
-from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.settings import STRICTER, Settings, SettingsError
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.model_errors import ModelError
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
 from skills_agent.skills.errors import did_you_mean, list_names, nearest
 from skills_agent.state.context import Context
+from skills_agent.state.records import Ledger, active_skills
 
 UNKNOWN_WINDOW: Final = 128_000
 """The context window in tokens of a model that does not state its own."""
@@ -162,22 +163,53 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         )
 
     def choose(context: Context) -> ChosenModel:
-        name = full_name(context.model or "")
-        if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
-            if not context.is_of_host:
-                fault = f"The model {context.model!r} may not be chosen here."
-                others = f"Allowed beside the operator's: {list_names(allowed)}."
-                raise ModelError(f"{fault} {others}", code="model-not-allowed")
-            name = ""  # It names the models of the graph around this one.
-        return chosen(name or own if model is None else model_name(model))
+        name = _of_caller(context, own, allowed) or own
+        return chosen(name if model is None else model_name(model))
 
-    def window(context: Context) -> int:
+    def for_skills(context: Context, ledger: Ledger) -> ChosenModel:
+        usual = choose(context)
+        skills = active_skills(ledger) if ledger else {}
+        if not any(each["model"] or each.get("effort") for each in skills.values()):
+            return usual
+        # Here, as hardly any skill names one.
+        from skills_agent.graph.models.of_skills import suited  # noqa: PLC0415
+
+        is_chosen = model is not None or bool(_of_caller(context, own, allowed))
+        may = _for_skills(settings, own)
+        return suited(usual, skills, may, chosen, is_chosen=is_chosen)
+
+    def window(context: Context, ledger: Ledger) -> int:
         try:
-            return choose(context).window
+            return for_skills(context, ledger).window
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 
-    return Models(choose, window)
+    return Models(choose, for_skills, window)
+
+
+def _of_caller(context: Context, own: str, allowed: Sequence[str]) -> str:
+    """Return the name of the model that a caller chose; empty for none. Raises a ModelError."""
+    name = full_name(context.model or "")
+    if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
+        if not context.is_of_host:
+            fault = f"The model {context.model!r} may not be chosen here."
+            others = f"Allowed beside the operator's: {list_names(allowed)}."
+            raise ModelError(f"{fault} {others}", code="model-not-allowed")
+        return ""  # It names the models of the graph around this one.
+    return name
+
+
+def _for_skills(settings: Settings, own: str) -> Sequence[str]:
+    """Return the models that skills may choose, as names or patterns.
+
+    An operator who did not write `allowed_models` did not allow that a skill hands what is said to a provider
+    that is not in use; an untrusted workspace, which may have narrowed the default, even less so.
+    """
+    allowed = [*map(full_name, settings.allowed_models)]
+    is_narrowed = settings.origins.get("allowed_models", "").endswith(STRICTER)
+    if settings.allowed_models == Settings.allowed_models or is_narrowed:
+        return [each for each in allowed if each.partition(":")[0] == own.partition(":")[0]]
+    return allowed
 
 
 def _check_wrapped(model: ModelRunnable) -> None:

@@ -55,6 +55,8 @@ _DISALLOWED_MEANING = "refused while the skill is loaded, in every mode; written
 _INCLUDED_MEANING = (
     "a host's tools to offer [while it is loaded](library.md#tools-of-skills), also `adk_additional_tools`"
 )
+_MODEL_MEANING = "[asked](#models) while the skill is loaded, if the operator allows it"
+_EFFORT_MEANING = "how hard to think: `low`, `medium`, `high`, `xhigh`, `max`"
 _NO_MODEL = r"disabled?-?models?-?invo[ck]ations?"
 _USER_MAY = r"user-?invo[ck]e?[ai]ble"
 _CONTEXT_MEANING = "`fork`: the skill runs by itself, and the thread sees its result: [forks](forks.md)"
@@ -102,7 +104,8 @@ FIELDS: Final = (
         "include-tools", "acted-on", _INCLUDED_MEANING, FieldValue.included_tools,
         spellings="(adk-)?additional-tools",
     ),
-    Field("model", "none", "", _LINE),
+    Field("model", "acted-on", _MODEL_MEANING, FieldValue.model),
+    Field("effort", "acted-on", _EFFORT_MEANING, FieldValue.effort),
     Field("context", "acted-on", _CONTEXT_MEANING, FieldValue.run_mode),
     Field(
         "run-mode", "acted-on", "`subagent`: as `context: fork`", FieldValue.run_mode, "context",

@@ -142,6 +142,8 @@ RULES: Final[dict[str, Rule]] = {
     "field-repeated": Rule("warning", "error", "Keep one of them."),
     "field-not-boolean": Rule("warning", "error", "Write true or false."),
     "run-mode-unknown": Rule("warning", "error", "Write fork, or leave the field out."),
+    "model-form": Rule("warning", "warning", "Name a model as `provider:model`, or write `inherit`."),
+    "effort-unknown": Rule("warning", "warning", "Write low, medium, high, xhigh or max."),
     "requires-missing": Rule("info", "warning", "Add the skill, or take its name out of requires."),
     "requires-cycle": Rule("info", "warning", "Let one of them stand without the other."),
     "requires-version": Rule("info", "warning", "Install a version of it that will do, or change requires."),

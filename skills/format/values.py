@@ -24,6 +24,9 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _SEPARATORS: Final = re.compile(r"[/\\@]+")
 """`x@bundled` asks for the skill `x` of a source: no skill may be named so."""
+_USUAL_MODEL: Final = frozenset({"", "inherit", "default"})
+_MODEL: Final = re.compile(r"\w[\w.:/@+\[\]-]{0,127}", re.ASCII)
+_EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 _NESTED: Final = (list, dict)
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
 
@@ -44,6 +47,20 @@ class FieldValue(msgspec.Struct):
     def line(self) -> str | None:
         """Read one line of text."""
         return one_line(self._text(self.value)) or None
+
+    def model(self) -> str | None:
+        """Read the name of a model, or a word in one; `inherit` says nothing."""
+        name = one_line(self._text(self.value), NAME_LIMIT)
+        if name and not _MODEL.fullmatch(name):
+            self.report("model-form", f"`{name}` is no name of a model.")
+        return None if name.lower() in _USUAL_MODEL else name
+
+    def effort(self) -> str | None:
+        """Read one of the five efforts."""
+        word = one_line(self._text(self.value), NAME_LIMIT).lower()
+        if word and word not in _EFFORTS:
+            self.report("effort-unknown", f"`{word}` is no effort that is known here.")
+        return word if word in _EFFORTS else None
 
     def skill_name(self) -> str | None:
         """Read a name that is safe wherever a name is used."""

@@ -172,6 +172,15 @@ def test_a_person_and_a_caller_load_before_the_model_is_asked(
 
 
 @each_host
+def test_a_skill_that_names_a_model_is_told_that_the_agent_has_its_own(host: Host, folder: Path) -> None:
+    write_skill(folder / "skills", "gamma", "For models.\nmodel: openai:x\neffort: low")
+    read = Recorder([calls(call("load_skill", name="gamma")), "done"])
+    say(host(Wanted(read.entries, folder, settings={"allowed_models": ("openai:*", "other")})))
+    assert "`model: openai:x` is ignored: whoever calls the agent chose its model." in read.texts[1]
+    assert "`effort: low` is ignored: the model does not take it." in read.texts[1]
+
+
+@each_host
 def test_a_thread_keeps_the_version_that_it_loaded(host: Host, folder: Path) -> None:
     (folder / "skills" / "billing" / "references").mkdir()
     (folder / "skills" / "billing" / "references" / "a.md").write_text("old")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.graph.cli.command_line import CommandLine, Finished
+from tests.graph.cli.command_line import RAIN_SKILL, CommandLine, Finished
 from tests.machine import needs_part
 from tests.openai_server import KEY, Call, Completion, openai_server
 from tests.stubborn import processes_with
@@ -185,6 +185,20 @@ def test_what_was_recorded_is_played_without_a_key(evals: CommandLine) -> None:
     assert played.code == 0
     files = [each.name for each in (evals.skills / "rain-gauge" / "evals" / "recordings").iterdir()]
     assert sorted(files) == ["rain-gauge.cases-hello.openai-m.jsonl", "rain-gauge.cases-rain.openai-m.jsonl"]
+
+
+def test_the_model_that_is_measured_is_asked_and_none_that_the_skill_names(evals: CommandLine) -> None:
+    write_cases(evals, CASES)
+    evals.write_skill(RAIN_SKILL.replace("\n---\n\n", "\nmodel: openai:other\n---\n\n"))
+    with openai_server() as server:
+        server.answers.append(Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")]))
+        server.respond = lambda body: Completion("hello")
+        evals.run(
+            *("eval", str(evals.skills), "--model", "openai:m"),
+            OPENAI_API_KEY=KEY,
+            OPENAI_BASE_URL=server.base_url,
+        )
+        assert [request.body["model"] for request in server.requests] == ["m"] * 3
 
 
 def test_a_rubric_is_graded_where_a_grader_is_chosen(evals: CommandLine) -> None:

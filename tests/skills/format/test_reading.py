@@ -201,6 +201,9 @@ def test_a_skill_that_runs_by_itself_says_so_in_several_words(written: str) -> N
         ("disallowed-tools: [Read, Bash(a|b)]", "tools-not-understood", "warning"),
         ("tools: Read(/etc/passwd)", "tools-not-understood", "warning"),
         ("tools:\n  - {name: Bash, type: x}", "allowed-tools-not-text", "warning"),
+        ("model: the best one", "model-form", "warning"),
+        ("model: [opus, sonnet]", "model-form", "warning"),
+        ("effort: hard", "effort-unknown", "warning"),
         ("requires: a>=latest", "requires-version-form", "warning"),
         ("requires:\n  bins: [jq]", "requires-not-skills", "info"),
     ],
@@ -214,6 +217,22 @@ def test_every_field_that_is_read_has_an_effect_or_is_reported() -> None:
         told = codes(f"description: d\n{name}: x")
         assert ("field-not-acted-on" in told) == (effect == "none"), name
         assert "field-unknown" not in told, name
+
+
+@pytest.mark.parametrize(
+    ("written", "model", "effort"),
+    [
+        ("model: openai/gpt-5\neffort: XHIGH", "openai/gpt-5", "xhigh"),
+        ("model: opus[1m]\neffort:", "opus[1m]", None),
+        ("model: Inherit\neffort: auto", None, None),
+        ("model:", None, None),
+        ("metadata:\n  model: groq:openai/gpt-oss-120b", "groq:openai/gpt-oss-120b", None),
+    ],
+)
+def test_a_model_is_a_name_or_a_word_in_one(written: str, model: str | None, effort: str | None) -> None:
+    read = metadata(written)
+    assert (read.model, read.effort) == (model, effort)
+    assert "model-form" not in codes(f"description: d\n{written}")
 
 
 @pytest.mark.parametrize(
