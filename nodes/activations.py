@@ -1,4 +1,4 @@
-"""Activations of loaded skills, and the calls that the agent makes of the commands in their texts.
+"""Activations of loaded skills, and the calls that the agent makes of commands and files in their texts.
 
 Nothing here runs anything: gate, approval, journal and sandbox are those of any call.
 """
@@ -11,16 +11,20 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.format.dynamic import DynamicCommand, command_with, dynamic_commands
-from skills_agent.skills.policy.tool_spec import RUN_COMMAND
+from skills_agent.skills.format.dynamic import DynamicCommand, command_with, dynamic_commands, named_files
+from skills_agent.skills.policy.tool_spec import READ_RESOURCE, RUN_COMMAND
 from skills_agent.skills.text import count
 from skills_agent.state.call_ids import derived_id
 from skills_agent.state.context import Context
-from skills_agent.state.records import LoadedSkill
+from skills_agent.state.records import LoadedSkill, SkillResources
 from skills_agent.state.transcript import LOAD_SKILL, calls_in, is_receipt
 
 MAX_COMMANDS: Final = 8
 """Of one activation, that are called."""
+MAX_FILES: Final = 5
+MAX_FILES_SIZE: Final = 20_000
+"""Bytes of the files that are read of one load, together; what does not fit is left to the model."""
+_TEXTS: Final = (".md", ".txt", ".json", ".yaml", ".yml", ".toml", ".csv")
 CALLED: Final = "[run for you: its result is below]"
 """Stands behind a command that was called."""
 
@@ -76,7 +80,7 @@ def activations(messages: Sequence[AnyMessage], active: Mapping[str, LoadedSkill
     return [Activation(skill, *each, called) for skill in skills for each in given[skill["name"]].items()]
 
 
-def calls_of(activated: Activation, policy: Policy, context: Context) -> list[ToolCall]:
+def command_calls(activated: Activation, policy: Policy, context: Context) -> list[ToolCall]:
     """Return the calls of the commands in the text of an activated skill; none where none may be run."""
     skill, commands = activated.skill, activated.commands()
     if not commands or _why_text(skill, policy, context):
@@ -92,6 +96,25 @@ def calls_of(activated: Activation, policy: Policy, context: Context) -> list[To
     return calls[:MAX_COMMANDS]
 
 
+def file_calls(
+    activated: Activation, resources: SkillResources | None, policy: Policy, context: Context
+) -> list[ToolCall]:
+    """Return the calls that read the short texts which a skill names behind @: only when it is loaded."""
+    skill, calls, room = activated.skill, list[ToolCall](), MAX_FILES_SIZE
+    named = named_files(skill["instructions"]) if activated.call_id == skill["call_id"] else []
+    if not named or READ_RESOURCE in policy.hidden(context):
+        return []
+    files = {file["path"]: file for file in resources["files"]} if resources else {}
+    for path in named:
+        file = files.get(path)
+        if file and path.endswith(_TEXTS) and file["size"] <= room and len(calls) < MAX_FILES:
+            room -= file["size"]
+            args = {"skill": skill["name"], "path": path}
+            call_id = derived_id(activated.call_id, skill["name"], path)
+            calls.append(tool_call(name=READ_RESOURCE, args=args, id=call_id))
+    return calls
+
+
 def _why_text(skill: LoadedSkill, policy: Policy, context: Context) -> str:
     """Return why no command in the text of a skill is run: those of a remote place or a server never are."""
     if RUN_COMMAND in policy.hidden(context):
@@ -104,7 +127,7 @@ def _why_text(skill: LoadedSkill, policy: Policy, context: Context) -> str:
 def left_as_text(activated: Activation, policy: Policy, context: Context) -> list[str]:
     """Say in a sentence which commands of an activated skill stay text, and why; none where none does."""
     commands = activated.commands()
-    left = len(commands) - len(calls_of(activated, policy, context)) if commands else 0
+    left = len(commands) - len(command_calls(activated, policy, context)) if commands else 0
     if not left:
         return []
     why = _why_text(activated.skill, policy, context)

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.activations import activations, calls_of
+from skills_agent.nodes.activations import activations, command_calls, file_calls
 from skills_agent.nodes.answer_form import MAX_ANSWERS, Given
 from skills_agent.nodes.effects import Invocation
 from skills_agent.nodes.invocations import Invocations
@@ -65,8 +65,10 @@ def decide(
     if said := said_of_unloading(messages):  # A model would take it for a request.
         return AgentUpdate(messages=[own_message(said, id=f"said-{messages[-1].id}")])
     if skills and (loads := newest_loads(messages)):
-        new = (each for each in activations(messages, active_skills(skills.ledger)) if each.call_id in loads)
-        calls = [call for each in new for call in calls_of(each, policy, context)]
+        new = [each for each in activations(messages, active_skills(skills.ledger)) if each.call_id in loads]
+        calls = [call for each in new for call in command_calls(each, policy, context)]
+        for each in new:
+            calls += file_calls(each, skills.resources.get(each.skill["name"]), policy, context)
         if calls and not spent_budget(state, narrowed):
             own = own_message("", tool_calls=calls, id=f"ai-{calls[0]['id']}")
             return AgentUpdate(messages=[with_marks(own, note=note)])

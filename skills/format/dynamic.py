@@ -1,4 +1,4 @@
-"""What instructions ask to be put into their text: the output of commands, as in Claude Code.
+"""What instructions ask to be put into their text: the output of commands, and files, as in Claude Code.
 
 Source: Claude Code's documentation of skills, "Inject dynamic context".
 """
@@ -14,6 +14,8 @@ _MARKS: Final = ("!`", "```!", "~~~!")
 _BLOCK: Final = re.compile(r"![ \t]*(?:bash|sh|shell)?")
 """What a fence opens with whose lines are a command."""
 _TOKEN: Final = re.compile(r"(?<!\S)!`(?P<command>[^`]+)`|(?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`)")
+_CODE: Final = re.compile(r"(?ms)^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=fence)|\Z)")
+_NAMED_FILE: Final = re.compile(r"(?<!\S)@(?:\./)?(?P<path>\w[\w./-]*\w)")
 _PLAIN: Final = re.compile(r"[\w./@:][\w./@:,+-]*(?: [\w./@:][\w./@:,+-]*)*")
 """Words that are no option, and in which no shell reads anything, however they are quoted."""
 _LOOSE: Final = re.compile(r"(?:^|[;|&({!`\n])\s*[\"']*\$")
@@ -52,6 +54,12 @@ def dynamic_commands(text: str) -> Iterator[DynamicCommand]:
                 if command := (token["command"] or "").strip():
                     yield DynamicCommand(at + token.start(), at + token.end(), command)
         at += len(line) + 1
+
+
+def named_files(text: str) -> list[str]:
+    """Return the paths that stand behind @ at a line's start or after a blank, in no code, each once."""
+    prose = _TOKEN.sub("``", _CODE.sub("", text)) if "@" in text else ""
+    return [*dict.fromkeys(named["path"] for named in _NAMED_FILE.finditer(prose))]
 
 
 def command_with(command: str, arguments: str, names: Sequence[str] = ()) -> str | None:

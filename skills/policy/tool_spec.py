@@ -70,6 +70,7 @@ def argument_text(value: Any) -> str:
 
 
 RUN_COMMAND: Final = "run_command"
+READ_RESOURCE: Final = "read_resource"
 PROPOSE_SKILL: Final = "propose_skill"
 FETCH_URL: Final = "fetch_url"
 CALL_TOOL: Final = "call_tool"
@@ -97,7 +98,7 @@ _OWN: Final = (
     ToolSpec(name="search_skills", risk="read", framework=True, needs_skills=True),
     ToolSpec(name=CALL_TOOL, risk="read", framework=True),
     ToolSpec(
-        name="read_resource", risk="read", framework=True, needs_skills=True, counts_as="resource",
+        name=READ_RESOURCE, risk="read", framework=True, needs_skills=True, counts_as="resource",
         skill_argument="skill", path_argument="path", names_elsewhere=_READ,
     ),
     # A script of a skill is a command, too: `Bash` speaks of both.
