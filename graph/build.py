@@ -176,7 +176,7 @@ def _nodes(
         approve: lambda *step: approve(*step, policy=it.policy),
         act: lambda *step: act(*step, at=it.acting),
         fork: lambda *step: fork(*step, at=_forking(it, agent)),
-        answer: lambda *step: answer(*step, requests=requests()),
+        answer: lambda *step: answer(*step, requests=requests(), policy=it.policy),
     }
 
 
@@ -186,5 +186,6 @@ def _forking(it: Services, agent: Callable[[], CompiledAgent]) -> Forking:
         subagents={each.name: each for each in it.parts.get("subagents", ())},
         skills=it.settings.fork_skills,
         limits=it.settings,
+        policy=it.policy,
         state_now=state_now,
     )

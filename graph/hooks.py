@@ -8,7 +8,7 @@ An extra, of this project or of a host, is a package with an `EXTRA` that an ent
 The core imports no extra. Imports no LangGraph: every command starts here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pkgutil import resolve_name
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP: Final = "skills_agent.extras"
+HOOKS: Final = "hooks_handlers"
+"""The operator's hooks: a setting of the extra that runs them."""
 
 
 class Command(NamedTuple):
@@ -74,6 +76,8 @@ class Extra:
     """The kinds of events that it adds to the record of runs."""
     measure_draft: str = ""
     """What runs the evals of a proposed skill, before a person is asked (extras/evals/proposals.py)."""
+    skill_hooks: str = ""
+    """What makes of the services what runs hooks of skills and of the operator (`HooksOf`)."""
     pages: str = ""
     """What writes the page of a thread into a file (extras/pages/thread.py)."""
 
@@ -104,6 +108,23 @@ def hook(name: str) -> tuple[Any, ...]:
         raise ValueError(f"no hook: {name}")
     found = ((extra.name, getattr(extra, name)) for extra in extras())
     return tuple(_imported(extra, target) for extra, target in found if target)
+
+
+def hooks_of_tasks(services: Any, at_once: bool) -> Callable[..., Any]:
+    """Return what makes the hooks of a task (`HooksOf`). Made `at_once`, a fault in settings is told."""
+    made = cache(lambda: first("skill_hooks", lambda _: lambda *_: None)(services))
+    if at_once:
+        made()
+
+    def hooks_of_task(*task: Any) -> Any:
+        return made()(*task)
+
+    return hooks_of_task
+
+
+def brings(name: str) -> bool:
+    """Return whether an installed extra brings something for one hook; nothing is imported."""
+    return any(getattr(extra, name) for extra in extras())
 
 
 def first(name: str, otherwise: Any = None) -> Any:

@@ -15,7 +15,7 @@ from typing_extensions import override
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
-from skills_agent.graph.hooks import first, hook
+from skills_agent.graph.hooks import HOOKS, first, hook, hooks_of_tasks
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.langgraph_inside import is_coroutine, skip_answers, state_now
 from skills_agent.graph.machine import machine_of, make_runner, shell_of
@@ -128,9 +128,7 @@ class Services:
             raise TypeError(f"`build_graph` got an unexpected keyword argument {unknown[0]!r}")
         model = parts.get("model")
         self.settings = settings = _checked(settings, model)
-        self.parts = parts
-        self.form = form
-        self.yes = yes
+        self.parts, self.form, self.yes = parts, form, yes
         self.trust = TrustList(trust_file or trust_file_of(settings))
         self._homes = homes
         self.model = None if isinstance(model, str) else model
@@ -149,7 +147,7 @@ class Services:
             "servers": bool(settings.mcp_servers),
             "library": parts.get("sources") is not None,
             "offered": bool({"tools", "skill_tools", "subagents"} & parts.keys()) or form is not None,
-            "policy": bool(asked),
+            "policy": bool(asked or settings.extras.get(HOOKS)),
         }
         for name in (name for name, may_be in faulty.items() if may_be):
             getattr(self, name)
@@ -234,9 +232,8 @@ class Services:
         settings = self.settings
         given = self.parts.get("tools"), self.parts.get("skill_tools")
         of_host = HostTools() if given == (None, None) else brought(*given)
-        own = _own_tools(self, of_host)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
-        offered = ToolTable(own, of_host, settings.tool_timeout, places, self.lines)
+        offered = ToolTable(_own_tools(self, of_host), of_host, settings.tool_timeout, places, self.lines)
         for each in self.parts.get("subagents", ()):
             _entries(f"tools of the subagent {each.name}", offered.grammar.parse_named, each.tools or ())
         if self.form and (taken := self.form.tools.keys() & {*offered, *offered.provider, LOAD_SKILL}):
@@ -286,6 +283,8 @@ class Services:
             workspace=settings.workspace,
             workdir=partial(workdir_of_caller, settings),
             running=self.threads.invocations.current,
+            make_hooks=hooks_of_tasks(self, is_hooked := bool(settings.extras.get(HOOKS))),
+            is_hooked=is_hooked,
         )
 
     def left_out(self, catalog: Catalog, context: Context) -> frozenset[str]:

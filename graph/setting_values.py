@@ -30,7 +30,7 @@ DEFAULT: Final = "default"
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Offer = Literal["auto", "on", "off"]
 
-_PARTS: Final = frozenset({"mcp", "packages", "sandbox", "server"})
+_PARTS: Final = frozenset({"hooks", "mcp", "packages", "sandbox", "server"})
 """The parts of extras/ that bring settings: said of one whose part is not installed."""
 MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers", "server_database"})
 """What no error repeats, and `doctor` does not show."""

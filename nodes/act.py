@@ -16,6 +16,7 @@ from skills_agent.nodes.links.again import again
 from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Outputs, Rest
 from skills_agent.nodes.links.counted import counted
 from skills_agent.nodes.links.fitted import fitted
+from skills_agent.nodes.links.hooked import hooked
 from skills_agent.nodes.links.judged import judged
 from skills_agent.nodes.links.on_record import on_record
 from skills_agent.nodes.links.once import once
@@ -25,7 +26,7 @@ from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, RunningCa
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentUpdate, CallRequest
 
-LINKS: Final[tuple[Link, ...]] = (on_record, counted, recalled, judged, again, once, fitted)
+LINKS: Final[tuple[Link, ...]] = (on_record, counted, recalled, judged, again, hooked, once, fitted)
 """What a call goes through before its tool runs, and back."""
 
 
@@ -38,13 +39,15 @@ def act(request: CallRequest, runtime: Runtime[Context], *, at: Acting) -> Steps
     """
     state, info = at.state_now(), runtime.execution_info
     judge = Judge.of(at.policy, state, runtime)
-    attempt = Attempt(at, request, state, judge, info.checkpoint_id if info else "")
-    chain: Rest = reduce(lambda rest, link: partial(link, rest=rest), reversed(LINKS), _run)
+    hooks = at.policy.hooks(state, request["call"]["id"] or "")
+    attempt = Attempt(at, request, state, judge, info.checkpoint_id if info else "", hooks)
+    links = (link for link in reversed(LINKS) if hooks or link is not hooked)
+    chain: Rest = reduce(lambda rest, link: partial(link, rest=rest), links, _run)
     try:
         outputs: Outputs = yield from chain(attempt)
     except NotRun as refused:
-        return [Command(update=AgentUpdate(messages=refused.messages))]
-    return outputs
+        outputs = [Command(update=AgentUpdate(messages=refused.messages))]
+    return [*outputs, Command(update=AgentUpdate(usage=hooks.usage))] if hooks else outputs
 
 
 def _run(attempt: Attempt) -> Steps[Any]:

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.model_call import ModelCall, ModelRequests
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.reply import as_arrived, usage_of
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.text import escape_markup
@@ -23,12 +24,22 @@ from skills_agent.state.turn_end import ended
 logger = logging.getLogger(__name__)
 
 
-def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests) -> Steps[AgentUpdate]:
+def answer(
+    state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests, policy: Policy
+) -> Steps[AgentUpdate]:
     """End the turn: with the message or the result that is its answer, or with a last word of the model.
 
     When a budget is spent while the model wants more calls, or it repeats a refused call, its calls are
     answered as not run, and it is asked once more, without tools but for that of the host's form of answers.
     """
+    update = yield from _answered(state, runtime, requests)
+    if hooks := policy.hooks(state, f"answer-{len(state['messages'])}"):
+        hooks.fire("TurnEnd", last_assistant_message=update.get("answer", ""))
+        update["usage"] = add_usage(update.get("usage"), hooks.usage)
+    return update
+
+
+def _answered(state: AgentState, runtime: Runtime[Context], requests: ModelRequests) -> Steps[AgentUpdate]:
     messages = state["messages"]
     reason = _reason(messages, state.get("spent_budget"))
     if not reason:

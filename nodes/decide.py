@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes import prompt
+from skills_agent.nodes import Fired, SkillHooks, prompt
 from skills_agent.nodes.activations import activations, command_calls, file_calls
 from skills_agent.nodes.answer_form import MAX_ANSWERS, Given
 from skills_agent.nodes.effects import Invocation
@@ -20,18 +21,29 @@ from skills_agent.skills.policy.tool_spec import CALL_TOOL, OF_BACKGROUND
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
+from skills_agent.state.endings import fault_of, note_that
 from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
+    LOAD_SKILL,
     SEARCH_SKILLS,
     has_background_commands,
+    is_synthetic,
+    last_human,
     newest_loads,
+    note_of,
+    replies_of_turn,
     said_of_unloading,
+    typed_text,
     wants_calls,
     with_marks,
 )
 from skills_agent.state.turn_end import is_direct_result
+
+MAX_SENT_ON: Final = 3
+"""How often hooks may send the model on in a turn that wants to end."""
+_SENT_ON: Final = "[Before you answer:"
 
 
 def decide(
@@ -62,8 +74,13 @@ def decide(
     permission = partial(policy.permission, state)
     counts = counts_of_turn(state)
     note = prompt.step_note(messages, counts, narrowed, permission) or prompt.found_text(messages, skills)
-    if said := said_of_unloading(messages):  # A model would take it for a request.
-        return AgentUpdate(messages=[own_message(said, id=f"said-{messages[-1].id}")])
+    if unloaded := said_of_unloading(messages):  # A model would take it for a request.
+        return AgentUpdate(messages=[own_message(unloaded, id=f"said-{messages[-1].id}")])
+    hooks = policy.hooks(state, f"decide-{len(messages)}")
+    if hooks and (fired := _prompted(hooks, messages)).denied:
+        ended = own_message(note_that(f"stopped: {fired.denied}"))
+        return AgentUpdate(messages=[ended], usage=hooks.usage)
+    note = "\n".join(filter(None, [*(fired.notes if hooks else ()), note]))
     if skills and (loads := newest_loads(messages)):
         new = [each for each in activations(messages, active_skills(skills.ledger)) if each.call_id in loads]
         calls = [call for each in new for call in command_calls(each, policy, context)]
@@ -75,7 +92,7 @@ def decide(
     left = narrowed.max_model_calls - counts["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     call = ModelCall(messages, skills, note, hidden, left)
-    update = yield from _ask(requests, state, runtime, call, own_ids)
+    update = yield from _ask(requests, state, runtime, call, own_ids, hooks)
     if not wants_calls(update["messages"]):
         return update
     usage = add_usage(state.get("usage"), update["usage"])
@@ -84,36 +101,60 @@ def decide(
     return update
 
 
+def _prompted(hooks: SkillHooks, messages: Sequence[AnyMessage]) -> Fired:
+    """Return what hooks say to a person's message, where the turn has done no more than to load skills."""
+    said, replies = last_human(messages), replies_of_turn(messages)
+    is_begun = any(call["name"] != LOAD_SKILL for each in replies for call in each.tool_calls)
+    if said is None or is_begun or not all(map(is_synthetic, replies)):
+        return Fired()
+    return hooks.fire("UserPromptSubmit", prompt=typed_text(said))
+
+
 def _ask(
     requests: ModelRequests,
     state: AgentState,
     runtime: Runtime[Context],
     call: ModelCall,
     own: Callable[[AIMessage, Sequence[AnyMessage]], AIMessage],
+    hooks: SkillHooks | None,
 ) -> Steps[AgentUpdate]:
-    """Ask the model until its reply is no answer, or one in the form, within the tries and the model calls.
+    """Ask the model until its reply is no answer, or one that may end the turn, within the model calls.
 
-    Where the host wants no form, that is once. `own` makes of a reply what is kept, from it and from the
-    transcript before.
+    That is one in the form that the host wants, within its tries, and one that no hook sends on. `own` makes
+    of a reply what is kept, from it and from the transcript before.
     """
-    form, given = requests.form, Given()
+    form, given, tries, again = requests.form, Given(), 1, ""
     new: list[AnyMessage] = []
     usage, calls = add_usage(None, None), call.calls
-    for _ in range(MAX_ANSWERS if form else 1):
-        faulty = f"{call.note}\n{given.fault}\n{form.instruction}".strip() if form and given.fault else ""
+    while True:
         transcript = [*call.messages, *new]
-        asked = call._replace(messages=transcript, note=faulty or call.note, calls=calls)
+        asked = call._replace(messages=transcript, note=again or call.note, calls=calls)
         reply = yield from requests.ask(state, runtime, asked)
         message = own(reply.message, transcript)
         usage = add_usage(usage, usage_of(state, reply))
         given = form.read(message) if form else given
         new += [message, *given.results]
         calls -= reply.calls
-        if not given.fault or calls <= 0:
+        if form and given.fault:
+            again, tries = f"{call.note}\n{given.fault}\n{form.instruction}".strip(), tries + 1
+        else:
+            again = _sent_on(hooks, [*call.messages, *new]) if hooks else ""
+        if not again or calls <= 0 or tries > MAX_ANSWERS:
             break
     if form and given.fault:
         new.append(own_message(form.given_up(new, given.fault)))
-    return AgentUpdate(messages=new, usage=usage)
+    return AgentUpdate(messages=new, usage=add_usage(usage, hooks.usage) if hooks else usage)
+
+
+def _sent_on(hooks: SkillHooks, transcript: Sequence[AnyMessage]) -> str:
+    """Return what a hook wants before the turn ends; empty where it may, or does not."""
+    replies = replies_of_turn(transcript)
+    times = sum(_SENT_ON in note_of(each) for each in replies)
+    if times == MAX_SENT_ON or wants_calls(transcript) or fault_of(replies[0]):
+        return ""
+    said = {"stop_hook_active": times > 0, "last_assistant_message": str(replies[0].text)}
+    denied = hooks.fire("Stop", **said).denied
+    return f"{_SENT_ON} {denied}]" if denied else ""
 
 
 def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:

@@ -13,6 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.skills.text import count, cut
 from skills_agent.state.budget import Limits, counts_of_turn
@@ -28,6 +29,7 @@ from skills_agent.state.forks import (
     skill_label,
 )
 from skills_agent.state.records import Admission, UsageRecord
+from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentOutput, AgentState, AgentUpdate, CallRequest
 from skills_agent.state.transcript import LOAD_SKILL, last_human, refusal, typed_text
 
@@ -60,6 +62,7 @@ class Forking:
     skills: ForkSkills
     """Whether a fork begins with the skills that its caller has loaded."""
     limits: Limits
+    policy: Policy
     state_now: Callable[[], AgentState]
 
 
@@ -90,6 +93,12 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
     why = why or (f"agents are {MAX_FORKS} deep already" if len(path) >= MAX_FORKS else "")
     if share is None or why:
         return AgentUpdate(messages=[refusal(job.call_id, job.tool, f"Not run: {why}. Do it yourself.")])
+    hooks = at.policy.hooks(state, job.call_id) if job.skill is None else None
+    if hooks:  # Of a skill, those of its load are asked, inside of the fork.
+        call = at.policy.grammar.call(TASK, cast("CallRequest", request)["call"]["args"])
+        if denied := hooks.fire("PreToolUse", call, tool_use_id=job.call_id).denied:
+            message = refusal(job.call_id, job.tool, f"Not run: {denied}")
+            return AgentUpdate(messages=[message], usage=hooks.usage)
     inner = _narrowed(context, job, _scope(job, state, context, share, inherits=at.skills == "inherit"))
     config = get_config()
     name = ForkName("/".join((*(context.fork.calls if context.fork else ()), job.call_id)))
@@ -103,6 +112,7 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
     # Of the turn around it, with what each model of the fork took.
     turn = (state.get("usage") or usage)["turn"]
     spent = UsageRecord(**{**usage, "turn": turn, "this_turn": usage["thread"]})
+    spent = add_usage(spent, hooks.usage) if hooks else spent
     return AgentUpdate(messages=[_result(job, output)], usage=spent)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes import SkillHooks
 from skills_agent.nodes.activations import Activation, left_as_text
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.policy import Policy
@@ -16,6 +17,7 @@ from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import resources
 from skills_agent.skills.policy.other_clients import names_here, names_used
+from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
 from skills_agent.skills.text import count, escape_markup, one_line
@@ -62,28 +64,26 @@ def load(
         return _activated(admission, active_skills(state_now().get("skills_loaded")), policy, context)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = [*admission["notes"], *([NOT_FORKED] if "fork" in admission else [])]
+    hooks = policy.hooks(state := state_now(), admission["call_id"])
     loaded: list[_Loaded] = []
-    for ref in required:
+    for ref in (*required, wanted):
         try:
-            loaded.append(_read(ref, skills, policy, context))
+            loaded.append(_read(ref, skills, policy, context, hooks))
         except SkillError as error:
+            if ref is wanted:
+                text = f"Skill {wanted.name} was not loaded. {error}"
+                return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)]) | _cost(hooks)
             notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {error}")
-    try:
-        loaded.append(_read(wanted, skills, policy, context))
-    except SkillError as error:
-        text = f"Skill {wanted.name} was not loaded. {error}"
-        return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
     for ref in (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded):
         said = (policy.in_place_of(ref, skills), _missing(ref, policy, skills), skills.plugin_note(ref))
         notes += filter(None, said)
-    notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
-    notes += filter(None, (_absent_tools(skill, policy) for skill, _ in loaded))
+    for skill, _ in loaded:
+        notes += filter(None, (_no_shell(skill, policy), _absent_tools(skill, policy)))
     notes += filter(None, [_other_names([skill for skill, _ in loaded], policy, context)])
-    if invocation := running.current():
-        for skill, _ in loaded:
-            skills.snapshots.refer(skill.digest, invocation.address())
-    update = AgentUpdate(messages=[], skills_loaded={}, skill_resources={})
+    update = AgentUpdate(skills_loaded={}, skill_resources={})
     for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
+        if invocation := running.current():
+            skills.snapshots.refer(skill.digest, invocation.address())
         files = [
             ResourceRecord(path=resource.path, type=resource.type, size=resource.size)
             for resource in listing.resources
@@ -95,9 +95,36 @@ def load(
         update["skill_resources"][skill.metadata.name] = resources
         notes += left_as_text(Activation(entry, admission["call_id"]), policy, context)
     notes += _of_models(update["skills_loaded"], state_now, policy, context)
+    hooks = hooks or _own_hooks(update, policy, state, admission["call_id"])
+    notes += _hooked([skill for skill, _ in loaded], update, policy, hooks)
     text = "\n".join([*(_told(*each) for each in loaded), *notes])
     update["messages"] = [receipt(admission["call_id"], LOAD_SKILL, text)]
-    return update
+    return update | _cost(hooks)
+
+
+def _own_hooks(update: AgentUpdate, policy: Policy, state: AgentState, about: str) -> SkillHooks | None:
+    """Return the hooks of skills that are being loaded."""
+    now: AgentState = {**state, "skills_loaded": update["skills_loaded"]}
+    is_hooked = any(each["hooks"] for each in update["skills_loaded"].values())
+    return policy.hooks(now, about) if is_hooked else None
+
+
+def _hooked(skills: list[Skill], update: AgentUpdate, policy: Policy, hooks: SkillHooks | None) -> list[str]:
+    """Return what is said of the hooks of loaded skills, and by those that a load meets."""
+    if hooks is None:
+        idle = [skill.metadata.name for skill in skills if skill.metadata.hooks]
+        return [f"No effect here: hooks of {', '.join(idle)}."] if idle else []
+    update["grants"], notes = hooks.ask_about(update["skills_loaded"])
+    fired = [hooks.fire("PostSkillLoad", _call(skill.metadata.ref, policy)) for skill in skills]
+    return [*notes, *(note for each in fired for note in each.notes)]
+
+
+def _call(ref: SkillRef, policy: Policy) -> Call:
+    return policy.grammar.call(LOAD_SKILL, {"name": ref.name, "source": ref.source})
+
+
+def _cost(hooks: SkillHooks | None) -> AgentUpdate:
+    return AgentUpdate(usage=hooks.usage) if hooks else AgentUpdate()
 
 
 def _activated(
@@ -120,7 +147,11 @@ def _is_agreed(admission: Admission, state: AgentState) -> bool:
     return admission["asked_by"] != "operator" or (verdict is not None and verdict["decision"] == "allow")
 
 
-def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -> _Loaded:
+def _read(
+    ref: SkillRef, registry: Registry, policy: Policy, context: Context, hooks: SkillHooks | None
+) -> _Loaded:
+    if hooks and (denied := hooks.fire("PreSkillLoad", _call(ref, policy)).denied):
+        raise NotAdmittedError(_without_call(denied))
     skill = registry.load(ref)
     if refusal := policy.skill_refusal(skill.metadata, context):
         raise NotAdmittedError(_without_call(refusal))
@@ -207,6 +238,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         include_tools=list(metadata.include_tools),
         model=metadata.model,
         effort=metadata.effort,
+        hooks=bool(metadata.hooks),
         asked_by=admission["asked_by"],
         reason=admission["reason"] if is_wanted else f"{wanted} requires it",
         call_id=admission["call_id"],

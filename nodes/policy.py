@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from langchain_core.tools import BaseTool
+from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ValidationError
 
-from skills_agent.nodes import RegistryOf
+from skills_agent.nodes import HooksOf, RegistryOf, SkillHooks
 from skills_agent.nodes.effects import Invocation
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.admission import is_in_set
@@ -127,12 +128,26 @@ class Policy:
     approvers: Sequence[Approver] = ()
     """Rules of the host, in any order: the strictest opinion counts."""
     approval: Approval = "ask"
+    make_hooks: HooksOf = lambda _state, _about: None
+    is_hooked: bool = False
+    """Whether the operator has hooks."""
     yes: Collection[Risk] = ()
     """Risks that a person approved in advance."""
     protected_arguments: tuple[str, ...] = ()
     """Of what is protected, what programs may not name unasked. The rest (folders of skills, the agent
     itself) a sandbox shows read-only in any case, and reading from it is usual.
     """
+
+    def hooks(self, state: AgentState, about: str) -> SkillHooks | None:
+        """Return the hooks of the calling task, by what it is about; None where nobody has any."""
+        context = get_runtime(Context).context
+        fork = context.fork if isinstance(context, Context) else None
+        for ledger in (state.get("skills_loaded"), *(fork.callers if fork else ())):
+            if self.is_hooked or any(
+                it.get("hooks") and not it["unloaded"] for it in (ledger or {}).values()
+            ):
+                return self.make_hooks(state, about)
+        return None
 
     def held(self, key: str) -> HeldRun | None:
         """Return the run of a call, by its key, of whose changes a person decides, or has decided."""

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphDrained
@@ -61,7 +61,7 @@ class TwoPaths(Runnable[Any, Any]):
 
     @override
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return _advance(self._node(input, get_runtime(Context), lambda: False), None, lambda _: True)
+        return at_once(self._node(input, get_runtime(Context), lambda: False))
 
     @override
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
@@ -73,6 +73,11 @@ class TwoPaths(Runnable[Any, Any]):
                 reply = await _reply(step, steps, cancellation)
                 step = await cancellation.in_thread(_advance, steps, reply, _blocks)
             return step
+
+
+def at_once(steps: Steps[Result]) -> Result:
+    """Take steps to their end in the calling thread, and return what they return."""
+    return cast("Result", _advance(steps, None, lambda _: True))
 
 
 def _blocks(step: Waiting) -> bool:

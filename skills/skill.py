@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 import msgspec
 
 ResourceType = Literal["script", "reference", "asset", "other"]
 Severity = Literal["error", "warning", "info"]
+HookEvent = Literal[
+    "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreSkillLoad", "PostSkillLoad", "Stop", "TurnEnd"
+]  # fmt: skip
+"""Those of Claude Code that mean the same here, and three of our own."""
+HookText = Annotated[str, msgspec.Meta(max_length=4_000)]
 NeedKind = Literal["python", "node", "program", "variable", "server", "config", "network"]
 
 
@@ -84,6 +89,26 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 FORK: Final = "fork"
 
 
+class Hook(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename={"condition": "if"}):
+    """One handler of `hooks`: what runs when something happens."""
+
+    event: HookEvent
+    type: Literal["command", "prompt"] = "command"
+    matcher: HookText = ""
+    """Entries as in `allowed-tools`, with `|` between them; empty or `*`: every call."""
+    condition: HookText = ""
+    """One more entry, which a call is to be, too."""
+    command: HookText = ""
+    """A command line, or a script of the skill."""
+    args: Annotated[tuple[HookText, ...], msgspec.Meta(max_length=100)] | None = None
+    """Of the command, which no shell reads then."""
+    prompt: HookText = ""
+    """What a model is asked."""
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    """Seconds."""
+    once: bool = False
+
+
 class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What discovery knows of a skill: its frontmatter, cleaned, and where it is.
 
@@ -125,8 +150,10 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`fork`: the skill runs by itself, in an agent inside the agent."""
     agent: str | None = None
     """The subagent that a fork is of."""
+    hooks: tuple[Hook, ...] = ()
     without_effect: tuple[str, ...] = ()
-    """Fields of its frontmatter that do nothing here, and something in other clients: `hooks`."""
+    """What of its frontmatter does nothing here, and something in other clients: `context`, `hooks: Setup`.
+    """
     trusted: bool = True
     """Whether the operator vouches for its source."""
 

@@ -72,6 +72,8 @@ class LoadedSkill(TypedDict):
     """A name, or a word in one, as the skill's author wrote it."""
     effort: NotRequired[str | None]
     """low, medium, high, xhigh or max."""
+    hooks: NotRequired[bool]
+    """True where it has hooks; they are read from its snapshot."""
     asked_by: str
     """user (`/name`), caller (`skills=[...]`), model (`load_skill`) or operator (setting `on_change`)."""
     reason: str

@@ -135,6 +135,12 @@ def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
     return next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
 
 
+def replies_of_turn(messages: Sequence[AnyMessage]) -> list[AIMessage]:
+    """Return the AI messages since the newest human one, the newest first."""
+    turn = takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages))
+    return [message for message in turn if isinstance(message, AIMessage)]
+
+
 def last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
     """Return the newest human message."""
     return next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)

@@ -9,6 +9,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -39,6 +40,7 @@ from skills_agent.graph.tools import build_tools
 from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.host_tools import HostTools
 from skills_agent.graph.tools.tool_table import ToolTable
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.schemas import lean_tools
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.parts.driving import awaited, driven
@@ -251,6 +253,11 @@ class PartServices(Services):
 
         if not self.runs_scripts:
             self.why_no_shell = str  # a tool of that name is the agent's own
+
+    @once
+    def policy(self) -> Policy:
+        """What the operator allows; our own graph alone asks hooks."""
+        return replace(super().policy, make_hooks=lambda _state, _about: None)
 
     @once
     def changes(self) -> Changes:

@@ -128,7 +128,8 @@ class LayeredRunner(WatchedRunner):
             began = (uppers[-1].parent / "lower").lstat().st_ctime_ns  # after all copies
             layers.growth = self._growth(run, uppers, began)
             yield layers
-            layers.look(request.writable, request.call, request.command or request.title)
+            if not request.keeps_nothing:
+                layers.look(request.writable, request.call, request.command or request.title)
 
     def _written_folders(self, request: ScriptRequest) -> list[Path]:
         workdir = request.workdir.absolute()

@@ -193,6 +193,8 @@ def _loaded(step: NodeStep) -> Iterator[Record]:
         size = len(skill["instructions"])
         yield event("skill_loaded", skill, skill=name, resources=listed, characters=size, **notes)
         notes = {}
+    for grant in (step.update.get("grants") or {}).values():  # of hooks
+        yield event("approval_answered", grant, call_id=grant["id"], answer=grant["decision"], by="approval")
     if not ledger:
         for answer in step.answers:
             yield _skill_refused(answer, {**step.before, **step.before["skills"][-1]})

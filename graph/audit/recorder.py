@@ -145,9 +145,12 @@ class Audit:
 
     def withdrawn(self, state: State, message_id: str, reason: str, wait: float | None) -> None:
         """Record that a model's reply broke off, and that what was shown of it does not count."""
-        node = str(get_config()["metadata"]["langgraph_node"])
         more = {} if wait is None else {"wait": wait}
-        happened = event("reply_withdrawn", more, message_id=message_id, reason=reason)
+        self.tell(event("reply_withdrawn", more, message_id=message_id, reason=reason), state)
+
+    def tell(self, happened: Record, state: State) -> None:
+        """Record an event of the calling node, which works on that state."""
+        node = str(get_config()["metadata"]["langgraph_node"])
         self._tell(node, turn_of(node, state), get_runtime(Context), [happened])
 
     def awaits(self, model: str) -> Callable[[int], None]:

@@ -31,7 +31,7 @@ _IN_PROGRESS: Final = frozenset({"call_started", "approval_asked"})
 """Events without a line: the one is shown as what is being done, the other is asked below."""
 _TOLD: Final = _IN_PROGRESS | {
     "run_started", "run_resumed", "run_failed", "run_ended", "model_called", "call_judged",
-    "approval_answered", "call_ended", "resource_read", "step_ended",
+    "approval_answered", "call_ended", "resource_read", "step_ended", "hook_ran",
 }  # fmt: skip
 """Events of which a person hears otherwise: by the line of an action, a question, an answer or an error."""
 
@@ -153,6 +153,7 @@ class Progress:
     def _has_line(self, name: str, event: Mapping[str, Any]) -> bool:
         # What a person should know as a turn begins: there are no skills, or broken ones.
         is_news = name == "run_started" and (event.get("problems") or not event.get("known"))
+        is_news = is_news or event.get("denied")  # by a hook
         return bool(is_news) or name not in (_IN_PROGRESS if self.is_verbose else _TOLD)
 
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:

@@ -183,7 +183,7 @@ class Programs:
             request,
             stdin=stdin,
             call=attempt.key,
-            stop=self._stop(),
+            stop=self.stop(),
             writable=self._approved_paths(request, runtime),
             variables={**request.variables, **attempt.variables},
             scratch=self.equipment.kept.scratch(str(thread)) if thread else None,
@@ -202,7 +202,8 @@ class Programs:
             found = self.equipment.lines.protected(request.command, *places, cwd=str(request.cwd or ""))
         return tuple(each.place for each in found if each.place)
 
-    def _stop(self) -> Callable[[], Stop | None]:
+    def stop(self) -> Callable[[], Stop | None]:
+        """Return what says why a program of the calling node is to end; None while it may go on."""
         cancellation, runtime = self.equipment.cancellation(), get_runtime()
         # LangGraph's RunControl: a server that shuts down asks its runs to drain.
         control = runtime.control if runtime else None

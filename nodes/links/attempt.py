@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
-from skills_agent.nodes import Observer
+from skills_agent.nodes import Observer, SkillHooks
 from skills_agent.nodes.effects import Invocation, JournalEntry, tool_messages
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
@@ -76,6 +76,8 @@ class Attempt:
     judge: Judge
     checkpoint: str
     """Id of the checkpoint that the step began from."""
+    hooks: SkillHooks | None = None
+    """Those that it meets."""
     entry: JournalEntry | None = None
     """What the journal has of it; None where it has nothing, the call only reads, or no thread is kept."""
     notes: list[str] = field(default_factory=list)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from skills_agent.skills.format.hooks import read_hooks
 from skills_agent.skills.format.parsed import Frontmatter, Value
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.format.values import NAME_LIMIT, FieldValue
@@ -57,6 +58,7 @@ _INCLUDED_MEANING = (
 )
 _MODEL_MEANING = "[asked](#models) while the skill is loaded, if the operator allows it"
 _EFFORT_MEANING = "how hard to think: `low`, `medium`, `high`, `xhigh`, `max`"
+_HOOKS_MEANING = "what runs while the skill is loaded: [hooks](hooks.md)"
 _NO_MODEL = r"disabled?-?models?-?invo[ck]ations?"
 _USER_MAY = r"user-?invo[ck]e?[ai]ble"
 _CONTEXT_MEANING = "`fork`: the skill runs by itself, and the thread sees its result: [forks](forks.md)"
@@ -114,7 +116,7 @@ FIELDS: Final = (
     Field("agent", "acted-on", _AGENT_MEANING, _LINE),
     Field("background", "none", "a fork's result is always waited for"),
     Field("shell", "none", "command lines are bash's"),
-    Field("hooks", "none"),
+    Field("hooks", "acted-on", _HOOKS_MEANING, read_hooks),
 )  # fmt: skip
 
 _BY_NAME: Final[Mapping[str, Field]] = {field.name: field for field in FIELDS} | {
@@ -145,8 +147,7 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
     keys = _keys_of_fields(frontmatter, findings)
     at_the_top = [(_BY_NAME[field], key, frontmatter.fields[key]) for field, key in keys.items()]
     values: dict[str, Any] = {}
-    if ignored := tuple(row.name for row, *_ in at_the_top if row.effect == "none"):
-        values["without_effect"] = ignored
+    ignored = [row.name for row, *_ in at_the_top if row.effect == "none"]
     # What stands under `metadata` comes first: at the top, a field is stronger.
     for row, key, written in (*_in_metadata(frontmatter), *at_the_top):
         if row.read is None:
@@ -160,6 +161,9 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
                 value.report(f"{row.name}-too-long", message)
         if content is not None:
             values[row.attribute or row.name.replace("-", "_")] = content
+        ignored += value.without_effect
+    if ignored:
+        values["without_effect"] = tuple(ignored)
     return values
 
 

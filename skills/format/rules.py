@@ -138,6 +138,8 @@ RULES: Final[dict[str, Rule]] = {
     "field-not-in-spec": Rule("info", "error", _MOVE),
     "field-extension": Rule("info", "error", _MOVE),
     "field-not-acted-on": Rule("info", "warning", "Do not rely on this field here."),
+    "hooks-without-effect": Rule("info", "warning", "Do not rely on it here."),
+    "hooks-not-understood": Rule("warning", "warning", "Write hooks as docs/hooks.md says."),
     "field-spelling": Rule("info", "error", "Use the usual spelling."),
     "field-repeated": Rule("warning", "error", "Keep one of them."),
     "field-not-boolean": Rule("warning", "error", "Write true or false."),

@@ -39,6 +39,8 @@ class FieldValue(msgspec.Struct):
     line_number: int | None
     findings: list[Finding]
     """What reading the value finds is added to it."""
+    without_effect: list[str] = []
+    """What of the value does nothing here."""
 
     def report(self, code: str, message: str) -> None:
         """Add a finding about this value."""

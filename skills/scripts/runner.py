@@ -106,6 +106,8 @@ class ScriptRequest:
     """Called again and again during the run: a reason ends it and all its processes."""
     on_output: Callable[[Stream, bytes], object] | None = field(default=None, compare=False)
     """Gets what it prints as it comes, without secrets. A runner that cannot read along never calls it."""
+    keeps_nothing: bool = False
+    """Where it writes into layers, what it changes ends with it."""
     in_background: bool = False
     """It takes no turn of other requests: whoever starts it bounds how many run at once."""
 

@@ -55,7 +55,7 @@ def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothi
 def test_fields_without_effect_are_told_to_the_model_and_the_person(
     make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fields = "hooks:\n  Stop: []"
+    fields = "hooks:\n  Setup: [{hooks: [{command: x}]}]"
     write_skill(skills_dir, "alpha", f"Counts apples.\n{fields}")
     recorder = Recorder([calls(call("load_skill", name="alpha")), "done"])
     agent = make_agent(recorder.entries)
@@ -64,7 +64,7 @@ def test_fields_without_effect_are_told_to_the_model_and_the_person(
     logged = "\n".join(each for each in caplog.messages if "no effect" in each)
     for text in (receipt.text, recorder.end, logged):
         assert "o effect here" in text
-        assert "hooks" in text
+        assert "hooks: Setup" in text
 
 
 def test_a_skill_of_a_weaker_source_can_be_asked_for(

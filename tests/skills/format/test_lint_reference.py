@@ -1,7 +1,4 @@
-"""`skills lint` beside skills-ref, the reference validator: where they agree, and where not on purpose.
-
-The differences are explained in docs/skills.md, under "Where lint differs from the reference validator".
-"""
+"""`skills lint` beside skills-ref, the reference validator: where they agree, and where not on purpose."""
 
 from collections.abc import Mapping
 from pathlib import Path

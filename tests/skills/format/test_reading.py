@@ -194,7 +194,17 @@ def test_a_skill_that_runs_by_itself_says_so_in_several_words(written: str) -> N
     [
         ("context: elsewhere", "run-mode-unknown", "warning"),
         ("disable-model-invocation: maybe", "field-not-boolean", "warning"),
-        ("hooks: {}", "field-not-acted-on", "info"),
+        ("hooks: on", "hooks-without-effect", "info"),
+        ("hooks: {Setup: [{hooks: [{command: x}]}]}", "hooks-without-effect", "info"),
+        ("hooks: {Stop: [{hooks: [{type: http, url: x}]}]}", "hooks-without-effect", "info"),
+        ("hooks: {Stop: [{hooks: [{command: x, async: true}]}]}", "hooks-without-effect", "info"),
+        ("hooks: {Stop: [{command: x}]}", "hooks-without-effect", "info"),
+        (
+            "hooks: {PreToolUse: [{matcher: Edit.*, hooks: [{command: x}]}]}",
+            "hooks-not-understood",
+            "warning",
+        ),
+        ("hooks: {PreToolUse: [{hooks: [{command: x, if: Bash(a|b)}]}]}", "hooks-not-understood", "warning"),
         ("compatibility: [git, jq]", "compatibility-not-text", "warning"),
         ("compatibility:\n  git: 2", "compatibility-not-text", "warning"),
         ("allowed-tools: Ba*", "tools-not-understood", "warning"),
