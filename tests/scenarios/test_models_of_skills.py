@@ -88,6 +88,18 @@ def test_the_skill_that_was_loaded_last_decides_and_its_receipt_says_so(
     assert agent.say("/unload alpha and go on") == "I am third."
 
 
+def test_a_skill_that_runs_by_itself_has_its_model_there_alone(
+    server: OpenAIServer, workspace: Path, skills_dir: Path
+) -> None:
+    skill(skills_dir, "alpha", "model: second\neffort: low\ncontext: fork")
+    agent = Asked(server, workspace)
+    server.answers.append(Completion(calls=[Call("load_skill", {"name": "alpha"}, "c1")]))
+    assert agent.say("go") == "I am first."
+    asked = [(each.body["model"], each.body.get("reasoning_effort")) for each in server.requests]
+    assert asked == [("first", None), ("second", "low"), ("first", None)]
+    assert [*agent.values["usage"]["by_model"]] == [FIRST, SECOND]
+
+
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
