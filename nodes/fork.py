@@ -172,7 +172,6 @@ def _share(state: AgentState, limits: Limits) -> Limits | None:
 
 def _scope(job: _Job, state: AgentState, context: Context, share: Limits, *, inherits: bool) -> ForkScope:
     around, ledger = context.fork, state.get("skills_loaded") or {}
-    grants = (state.get("grants") or {}).items()
     return ForkScope(
         path=(*(around.path if around else ()), job.label),
         calls=(*(around.calls if around else ()), job.call_id),
@@ -181,7 +180,7 @@ def _scope(job: _Job, state: AgentState, context: Context, share: Limits, *, inh
         prompt=job.agent.prompt,
         skill_sets=tuple(filter(None, (*(around.skill_sets if around else ()), job.agent.skills))),
         callers=(*(around.callers if around else ()), ledger),
-        grants={name: grant for name, grant in grants if grant["scope"] != "call" and not grant["revoked"]},
+        grants=state.get("grants") or {},
         ledger=ledger if inherits else {},
         resources=(state.get("skill_resources") or {}) if inherits else {},
     )

@@ -240,11 +240,13 @@ def test_a_thread_goes_with_the_journals_of_its_forks(compiled: Compile, forked:
 
 
 def test_no_client_names_the_journal_of_its_thread(compiled: Compile) -> None:
-    notes = Notes()
-    agent = compiled(model_of([calls(call("note", text="x")), "done"]), {"tools": [notes.tool]})
+    model, free = (
+        model_of([calls(call("note", text="x")), "done"]),
+        {"require_approval_for": frozenset[str]()},
+    )
+    agent = compiled(model, {"tools": [Notes().tool]}, **free)
     config = {"configurable": {**CONFIG["configurable"], FORK_KEY: "elsewhere"}}
     agent.invoke({"messages": [HumanMessage("please")]}, config)
-    approve(agent)
     journal = agent.services.journal_of(agent.checkpointer, None)
     (done,) = (each for each in Threads(agent).read("1").messages if each.calls)
     assert journal.get("1", done.calls[0].id).status == "done"
@@ -391,17 +393,24 @@ def test_its_tools_are_no_more_than_its_caller_may_use(compiled: Compile) -> Non
     assert look.calls[0].ruling == "refused"
 
 
+def test_subagents_give_each_other_tasks_to_a_limit(compiled: Compile) -> None:
+    agents = {"subagents": [Subagent(name="x", description="Is x.")]}
+    task = [calls(call("task", agent="x", task=TASK)), lambda prompt: str(prompt[-1].text)]
+    state = ask(compiled(model_of([tasks("x"), "end"], inside=task), agents, max_model_calls=60))
+    assert "Not run: agents are 3 deep already." in results(state)[0]
+
+
 def test_a_set_of_skills_narrows_its_callers(compiled: Compile, workspace: Path) -> None:
-    for name in ("apples", "pears"):
+    for name in ("apples", "pears", "plums"):
         write_skill(workspace / "skills", name, f"Counts {name}.")
     prompts: list[str] = []
     counter = Subagent(name="counter", description="Counts.", skills="fruit")
     model = model_of([tasks("counter"), "done"], inside=[seeing(prompts, "ok")])
-    sets = {"fruit": ("apples", "pears"), "mine": ("pears",)}
+    sets = {"fruit": ("apples", "pears"), "mine": ("pears", "plums")}
     agent = compiled(model, {"subagents": [counter]}, skill_sets=sets)
     ask(agent, context=Context(skills="mine"))
     assert "- pears" in prompts[0]
-    assert "- apples" not in prompts[0]
+    assert not {"- apples", "- plums"}.intersection(line[:8] for line in prompts[0].splitlines())
 
 
 def test_an_agent_that_nobody_has_is_named_with_those_that_there_are(compiled: Compile) -> None:
