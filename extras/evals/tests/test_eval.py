@@ -191,14 +191,12 @@ def test_the_model_that_is_measured_is_asked_and_none_that_the_skill_names(evals
     write_cases(evals, CASES)
     evals.write_skill(RAIN_SKILL.replace("\n---\n\n", "\nmodel: openai:other\n---\n\n"))
     with openai_server() as server:
-        server.answers.append(Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")]))
-        server.respond = lambda body: Completion("hello")
-        evals.run(
-            *("eval", str(evals.skills), "--model", "openai:m"),
-            OPENAI_API_KEY=KEY,
-            OPENAI_BASE_URL=server.base_url,
-        )
-        assert [request.body["model"] for request in server.requests] == ["m"] * 3
+        load = Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")])
+        server.respond = lambda body: load if body["messages"][-1]["role"] == "user" else Completion("hello")
+        variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+        evals.run("eval", str(evals.skills), "--model", "openai:m", **variables)
+        asked = {(each.body["messages"][-1]["role"], each.body["model"]) for each in server.requests}
+        assert asked == {("user", "m"), ("tool", "m")}
 
 
 def test_a_rubric_is_graded_where_a_grader_is_chosen(evals: CommandLine) -> None:
