@@ -20,7 +20,7 @@ from msgspec import structs
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.skills import posix
-from skills_agent.skills.confined import make_folder_beneath, open_folder_beneath
+from skills_agent.skills.confined import make_folder_beneath, open_folder_beneath, read_at_most
 
 RUNS: Final = Path(".agent") / "eval-runs"
 """In the workspace."""
@@ -63,7 +63,7 @@ class RunFolder:
         try:
             if not is_path:  # The workspace may be anybody's: no link of it is followed.
                 os.close(open_folder_beneath(workspace, (RUNS / run).as_posix()))
-            head = msgspec.json.decode(_read(folder / _HEAD), type=RunHead)
+            head = msgspec.json.decode(read_at_most(folder, _HEAD, _MAX_BYTES, follow=False), type=RunHead)
         except FileNotFoundError as error:
             known = ", ".join(ids(workspace)[:10]) or "none"
             raise _error(run, f"there is no such run. Known: {known}") from error
@@ -88,7 +88,7 @@ class RunFolder:
     def results(self) -> list[EvalResult]:
         """Return the results, each once, in the order in which they came. Raises EvalError."""
         try:
-            raw = _read(self.folder / _RESULTS)
+            raw = read_at_most(self.folder, _RESULTS, _MAX_BYTES, follow=False)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -139,14 +139,6 @@ def _folder(workspace: Path, run: str) -> Path:
     if not _ID.fullmatch(run):
         raise _error(run, "an id has letters, digits, `.`, `_` and `-`")
     return workspace / RUNS / run
-
-
-def _read(file: Path) -> bytes:
-    with os.fdopen(_opened(file, os.O_RDONLY), "rb") as stream:
-        raw = stream.read(_MAX_BYTES + 1)
-    if len(raw) > _MAX_BYTES:
-        raise OSError(27, f"over {_MAX_BYTES:,} bytes", str(file))
-    return raw
 
 
 def _opened(file: Path, how: int) -> int:
