@@ -58,12 +58,12 @@ def fetch(
     through the proxy that `environment` names (agent_proxy.py). Raises as `parse_url` and `get`
     do. `is_allowed` is for tests.
     """
-    way = Way(environment or {}, lambda _: is_allowed, monotonic() + seconds, _stays)
+    way = Way(environment or {}, lambda _: is_allowed, monotonic() + seconds, stays)
     with get(parse_url(url), way, _ACCEPT) as answer:
         return _page(answer)
 
 
-def _stays(place: Url, leads_to: Url) -> bool:
+def stays(place: Url, leads_to: Url) -> bool:
     """Return whether a redirect stays on its host, on its port or from HTTP to HTTPS as usual."""
     if leads_to.target.host != place.target.host or (place.scheme, leads_to.scheme) == ("https", "http"):
         return False

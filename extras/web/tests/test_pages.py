@@ -9,8 +9,8 @@ import pytest
 
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import AddressRefusedError
-from skills_agent.skills.network.hosts import FetchError
-from skills_agent.web.pages import MAX_BYTES, Page, fetch
+from skills_agent.skills.network.hosts import FetchError, parse_url
+from skills_agent.web.pages import MAX_BYTES, Page, fetch, stays
 from tests.raw_servers import Answers, RawServer
 
 Serve = Callable[[Answers], RawServer]
@@ -98,6 +98,15 @@ def test_a_redirect_elsewhere_is_said_and_not_followed(serve: Serve, place: str)
     page = get(server)
     assert (page.text, len(server.requests)) == ("", 1)
     assert page.leads_to.endswith(place.format(port=server.port).partition("//")[2])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "follows"),
+    [("http://a.example", "https://a.example", True), ("https://a.example:81", "http://a.example:81", False),
+     ("https://a.example", "https://a.example:81", False)],
+)  # fmt: skip
+def test_a_redirect_leads_to_no_weaker_scheme(before: str, after: str, follows: bool) -> None:
+    assert stays(parse_url(before), parse_url(after)) is follows
 
 
 def test_a_redirect_without_end_ends(serve: Serve) -> None:
