@@ -84,8 +84,7 @@ def _private_copy(file: Path, wanted: Selection) -> Iterator[IO[bytes]]:
             # Counted here, as `zipfile` holds all of the directory in memory.
             entries += piece.count(_IN_DIRECTORY)
             if copy.tell() > limits.max_bytes:
-                most = f"{limits.max_bytes:,} bytes"
-                raise not_offered(package, f"the archive has more than {most}")
+                raise not_offered(package, f"the archive has more than {limits.max_bytes:,} bytes")
             if entries > 2 * limits.max_files:
                 raise not_offered(package, f"it has more than {2 * limits.max_files:,} entries")
         copy.seek(0)

@@ -79,8 +79,7 @@ def write_entries(
         if fault:
             faults[path] = fault
         if left < 0:
-            most = f"{limits.max_bytes:,} bytes"
-            raise not_offered(package, f"it unpacks to more than {most}")
+            raise not_offered(package, f"it unpacks to more than {limits.max_bytes:,} bytes")
     return faults
 
 

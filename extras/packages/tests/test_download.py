@@ -4,10 +4,8 @@ import gzip
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
@@ -18,6 +16,7 @@ from skills_agent.packages.fetch import fetch
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from tests.raw_servers import Answers, RawServer, certify
+from tests.web_server import serving
 
 ARCHIVE = plain_zip({"greet/SKILL.md": SKILL})
 
@@ -127,13 +126,7 @@ def test_a_server_that_dribbles_is_given_up(
 
 
 def test_a_certificate_counts(tmp_path: Path) -> None:
-    context = certify(tmp_path)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    Thread(target=partial(server.serve_forever, 0.02), daemon=True).start()
-    try:
+    with serving(tmp_path, certify(tmp_path)) as web:
         with pytest.raises(PackageError, match="certificate verify failed"):
-            ask(f"https://127.0.0.1:{server.server_port}/x.zip", tmp_path)
-    finally:
-        server.shutdown()
-        server.server_close()
+            ask(f"{web.url}/x.zip", tmp_path)
+        assert not web.requests
