@@ -162,14 +162,14 @@ def parse_url(text: str, base: str = "") -> Url:
     backslashes, which parsers read in different ways, and hosts that are not written in ASCII.
     """
     shown = one_line(text, MAX_SHOWN)
-    if len(text) > MAX_URL:
-        raise FetchError(shown, f"it is longer than {MAX_URL:,} characters")
     if _ODD.search(text):
         raise FetchError(shown, "it holds a blank, a backslash or a control character")
     try:
-        parts = urlsplit(urljoin(base, text))
+        parts = urlsplit(whole := urljoin(base, text))
     except ValueError as error:
         raise FetchError(shown, "its host cannot be read") from error
+    if len(whole) > MAX_URL:
+        raise FetchError(shown, f"it is longer than {MAX_URL:,} characters")
     if parts.scheme not in PORTS:
         raise FetchError(shown, "only http:// and https:// are")
     if "@" in parts.netloc:

@@ -84,13 +84,10 @@ def test_no_redirect_leads_to_this_machine_or_another_scheme(
     assert len(server.requests) == 1
 
 
-def test_redirects_on_the_host_that_was_typed_are_followed_and_end(serve: Serve, tmp_path: Path) -> None:
+def test_redirects_on_the_host_that_was_typed_are_followed(serve: Serve, tmp_path: Path) -> None:
     moved = answer(b"", "Location: /new/x.zip", status="301 X")
     server = serve(of_pages({"/x.zip": moved, "/new/x.zip": answer(ARCHIVE)}))
     assert ask(f"{server.url}/x.zip", tmp_path)[0].resolved == f"{server.url}/x.zip"
-    server = serve(lambda _: answer(b"", "Location: /x.zip", status="301 X"))
-    with pytest.raises(PackageError, match="redirects more than 5 times"):
-        ask(f"{server.url}/x.zip", tmp_path)
 
 
 def test_errors_of_a_server_are_said(serve: Serve, tmp_path: Path) -> None:

@@ -114,6 +114,9 @@ def test_a_redirect_without_end_ends(serve: Serve) -> None:
     with pytest.raises(FetchError, match="redirects more than 5 times"):
         get(server)
     assert len(server.requests) == 6
+    server = serve(lambda _: answer(b"", f"Location: {'a/' * 1_900}", status="301 X"))
+    with pytest.raises(FetchError, match="longer than 4,000 characters"):
+        get(server)
 
 
 # --- servers that attack ---
