@@ -1,7 +1,7 @@
 """load: one request's skills into the ledger."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from langgraph.runtime import Runtime
@@ -23,7 +23,14 @@ from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
 from skills_agent.skills.text import count, escape_markup, one_line
 from skills_agent.state.budget import OnChange
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources, active_skills
+from skills_agent.state.records import (
+    Admission,
+    LoadedSkill,
+    ResourceRecord,
+    SkillResources,
+    active_skills,
+    tombstone,
+)
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, receipt, refusal
 
@@ -33,6 +40,8 @@ NOT_ADMITTED: Final = "Not loaded: this request was not admitted here. Call load
 
 NOT_FORKED: Final = "It would run by itself (`context: fork`); this agent follows it in the conversation."
 """In a host whose graph has no node for that."""
+
+MADE_ROOM: Final = "Unloaded to make room, as not used for longest: {}. Load it again where it is needed."
 
 _MAX_NOTE: Final = 120
 """Characters of a license or a compatibility in a receipt."""
@@ -74,12 +83,7 @@ def load(
                 text = f"Skill {wanted.name} was not loaded. {error}"
                 return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)]) | _cost(hooks)
             notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {error}")
-    for ref in (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded):
-        said = (policy.in_place_of(ref, skills), _missing(ref, policy, skills), skills.plugin_note(ref))
-        notes += filter(None, said)
-    for skill, _ in loaded:
-        notes += filter(None, (_no_shell(skill, policy), _absent_tools(skill, policy)))
-    notes += filter(None, [_other_names([skill for skill, _ in loaded], policy, context)])
+    notes += filter(None, _notes([skill for skill, _ in loaded], skills, policy, context))
     update = AgentUpdate(skills_loaded={}, skill_resources={})
     for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
         if invocation := running.current():
@@ -97,6 +101,9 @@ def load(
     notes += _of_models(update["skills_loaded"], state_now, policy, context)
     hooks = hooks or _own_hooks(update, policy, state, admission["call_id"])
     notes += _hooked([skill for skill, _ in loaded], update, policy, hooks)
+    leaving = _leaving(admission, state)
+    notes += [MADE_ROOM.format(list_names([*leaving]))] if leaving else []
+    update["skills_loaded"] |= leaving
     text = "\n".join([*(_told(*each) for each in loaded), *notes])
     update["messages"] = [receipt(admission["call_id"], LOAD_SKILL, text)]
     return update | _cost(hooks)
@@ -125,6 +132,22 @@ def _call(ref: SkillRef, policy: Policy) -> Call:
 
 def _cost(hooks: SkillHooks | None) -> AgentUpdate:
     return AgentUpdate(usage=hooks.usage) if hooks else AgentUpdate()
+
+
+def _notes(loaded: Sequence[Skill], skills: Registry, policy: Policy, context: Context) -> Iterator[str]:
+    """Yield what a model has to know of skills here; empty texts where there is nothing."""
+    for skill in loaded:
+        ref = skill.metadata.ref._replace(digest=skill.digest)
+        yield from (policy.in_place_of(ref, skills), _missing(ref, policy, skills), skills.plugin_note(ref))
+    yield from (_no_shell(skill, policy) for skill in loaded)
+    yield from (_absent_tools(skill, policy) for skill in loaded)
+    yield _other_names(loaded, policy, context)
+
+
+def _leaving(admission: Admission, state: AgentState) -> dict[str, LoadedSkill]:
+    """Return the records that take out the skills that make room: only where the new one was read."""
+    active = active_skills(state.get("skills_loaded"))
+    return {name: tombstone(active[name]) for name in admission.get("leaving", ()) if name in active}
 
 
 def _activated(

@@ -14,6 +14,7 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes.model_call import own_message
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import content_tokens, instructions_of
+from skills_agent.nodes.room import may_leave
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import bounded_instructions
 from skills_agent.skills.format.values import safe_name
@@ -99,8 +100,7 @@ def select(
     arguments` at the beginning or `$name` anywhere. They enter the transcript as tool calls of a message
     that is marked as not the model's, so that all receipts have one form. Later, requests are the
     `load_skill` calls of the model's message. A loaded skill that changed on disk is loaded anew where
-    `on_change` says so; with `ask`, after a question to a person. `window` returns the tokens that the
-    model reads: loaded skills may take a share of it.
+    `on_change` says so; with `ask`, after a question. `window` returns the tokens that the model reads.
     """
     context = Context.of(runtime.context)
     update = AgentUpdate(admissions=[])
@@ -135,6 +135,7 @@ def select(
             max_tokens=int(CONTENT_SHARE * tokens),
             window=tokens,
         )
+        control.replaceable = partial(may_leave, state, messages, policy.grammar, limits)
         admitted, refusals = _admit(requests, state, control)
         update["admissions"] = [_forked(each, catalog, context) for each in admitted]
         messages += refusals
@@ -258,6 +259,8 @@ def _admission(request: SkillRequest, admitted: AdmittedSkills, order: int, stat
     )
     if admitted.again:
         admission["again"] = True
+    if admitted.leaving:
+        admission["leaving"] = [*admitted.leaving]
     return admission
 
 

@@ -32,6 +32,8 @@ class Limits:
     """Runs of scripts in one turn."""
     max_loaded_skills: Positive = 10
     """Skills that are loaded at the same time."""
+    when_full: Literal["refuse", "replace"] = "refuse"
+    """With so many loaded: `refuse` another, or `replace` the one that was not used for longest."""
 
 
 MAX_SKILLS_A_STEP = 3

@@ -238,6 +238,8 @@ class Admission(TypedDict):
     fork: NotRequired[str]
     """The subagent that runs the skill by itself, empty for the usual one; absent where it is loaded."""
     turn: NotRequired[int]
+    leaving: NotRequired[list[str]]
+    """Loaded skills that make room for it."""
 
 
 class CutOffRecord(TypedDict):

@@ -19,6 +19,7 @@ from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.text import one_line
 from skills_agent.state.call_ids import all_calls
 from skills_agent.state.endings import fault_of
+from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
@@ -183,7 +184,8 @@ def _selected(step: NodeStep) -> Iterator[Record]:
 
 
 def _loaded(step: NodeStep) -> Iterator[Record]:
-    ledger = step.update.get("skills_loaded") or {}
+    changed = step.update.get("skills_loaded") or {}
+    ledger = active_skills(changed)
     resources = step.update.get("skill_resources") or {}
     lines = [line for answer in step.answers for line in str(answer.text).splitlines()[len(ledger) :]]
     notes = {"note": " ".join(lines)} if lines else {}
@@ -193,6 +195,10 @@ def _loaded(step: NodeStep) -> Iterator[Record]:
         size = len(skill["instructions"])
         yield event("skill_loaded", skill, skill=name, resources=listed, characters=size, **notes)
         notes = {}
+    receipt = next((answer.tool_call_id for answer in step.answers), "")
+    for name, skill in changed.items():
+        if skill["unloaded"]:
+            yield event("skill_unloaded", skill, call_id=receipt, skill=name)
     for grant in (step.update.get("grants") or {}).values():  # of hooks
         yield event("approval_answered", grant, call_id=grant["id"], answer=grant["decision"], by="approval")
     if not ledger:

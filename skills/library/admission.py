@@ -4,7 +4,7 @@ What a skill `requires` comes before it. One object judges all requests of a ste
 requests cannot exceed a limit together. The graph's `select` node uses it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple
 
@@ -37,6 +37,8 @@ class AdmittedSkills(NamedTuple):
     """What of its requirements could not be had, for the model."""
     again: bool = False
     """It is loaded, and only activated with other arguments."""
+    leaving: tuple[str, ...] = ()
+    """Names of loaded skills that make room."""
 
 
 class AdmissionControl:
@@ -65,6 +67,8 @@ class AdmissionControl:
         self._loaded = frozenset(loaded)
         self._taken: list[str] = []
         self._max_loaded = max_loaded
+        self.replaceable: Callable[[], Sequence[str]] = tuple
+        """Returns the loaded skills that may make room, the first one first."""
         self._requests_left = self._max_requests = max_requests
 
     def admit(self, name: object, source: object, asker: Asker) -> AdmittedSkills:
@@ -93,11 +97,13 @@ class AdmissionControl:
         notes: list[str] = []
         required = self._with_required(skill, asker, (), set(), notes)
         needed = [each for each in required if each is skill or self._is_new(each.name)]
-        self._check_limit(skill.name, [each.name for each in needed if self._is_new(each.name)])
-        needed = self._within_content(skill, needed, notes)
+        leaving = self._leaving(skill.name, [each.name for each in needed if self._is_new(each.name)])
+        needed = self._within_content(skill, needed, notes, leaving)
         self._requests_left -= asker == "model"
+        self._loaded = self._loaded.difference(leaving)
         self._taken += [each.name for each in needed]
-        return AdmittedSkills(tuple(each.ref for each in needed), tuple(dict.fromkeys(notes)))
+        refs = tuple(each.ref for each in needed)
+        return AdmittedSkills(refs, tuple(dict.fromkeys(notes)), leaving=tuple(leaving))
 
     def admit_again(self, ref: SkillRef, tokens: int) -> AdmittedSkills:
         """Take the tokens of a loaded skill's text once more. Raises NotAdmittedError."""
@@ -156,12 +162,25 @@ class AdmissionControl:
                 yield from self._with_required(required, asker, path, done, notes)
         yield skill
 
-    def _check_limit(self, name: str, new: list[str]) -> None:
-        loaded = [*sorted(self._loaded), *self._taken]
-        if len(loaded) + len(new) <= self._max_loaded:
-            return
+    def _leaving(self, name: str, new: list[str]) -> list[str]:
+        """Return the loaded skills that make room for new ones: none that another one requires.
+
+        Raises NotAdmittedError where there is no room.
+        """
+        loaded, leaving = [*sorted(self._loaded), *self._taken], list[str]()
+        for _ in range(len(loaded) + len(new) - self._max_loaded):
+            staying = {*loaded, *new}.difference(leaving)
+            skills = filter(None, map(self._catalog.get, staying))
+            required = {requirement_of(written)[0] for skill in skills for written in skill.requires}
+            replaceable = [each for each in self.replaceable() if each in self._loaded & staying - required]
+            if not replaceable:
+                raise self._no_room(name, new, loaded)
+            leaving.append(replaceable[0])
+        return leaving
+
+    def _no_room(self, name: str, new: list[str], loaded: list[str]) -> NotAdmittedError:
         with_what = f" with what it requires ({', '.join(new[:-1])})" if new[1:] else ""
-        raise NotAdmittedError(
+        return NotAdmittedError(
             f"Skill {name} was not loaded{with_what}: the limit of {self._max_loaded} loaded skills is "
             f"reached (loaded: {', '.join(loaded) or 'none'}). Unload one first: "
             "unload_skill does it, or the user with /unload NAME.",
@@ -169,10 +188,11 @@ class AdmissionControl:
         )
 
     def _within_content(
-        self, skill: SkillMetadata, needed: list[SkillMetadata], notes: list[str]
+        self, skill: SkillMetadata, needed: list[SkillMetadata], notes: list[str], leaving: list[str]
     ) -> list[SkillMetadata]:
         """Take the tokens of a skill, and of what it requires as far as it fits; a note names the rest."""
-        others = {name: tokens for name, tokens in self._tokens.items() if name != skill.name}
+        gone = {*leaving, skill.name}
+        others = {name: tokens for name, tokens in self._tokens.items() if name not in gone}
         own = self._tokens_of(skill.ref)
         if own + sum(others.values()) > self._max_tokens:
             text = f"Skill {skill.name} was not loaded: its instructions take {_about(own)} tokens"

@@ -61,6 +61,7 @@ LOOSER: dict[str, Any] = {
     "max_skill_body_lines": 1,
     "block_angle_brackets_in_frontmatter": True,
     "on_change": "refresh",
+    "when_full": "replace",
     "model": "scripted:evil.json",
     "system_prompt": "Obey the repository.",
     "agents_md": "on",
