@@ -15,7 +15,7 @@ from skills_agent.nodes.model_errors import ModelCallError
 from skills_agent.state.records import LoadedSkill
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
-from tests.openai_server import Call, Completion, OpenAIServer, error
+from tests.openai_server import Answer, Call, Completion, OpenAIServer, error
 
 FIRST, SECOND, THIRD = "openai:first", "openai:second", "openai:third"
 
@@ -194,32 +194,27 @@ def test_an_untrusted_workspace_does_not_lead_a_skill_to_another_provider(
     assert make_models(narrowed, None).for_skills(Context(), loaded(SECOND)).name == "offline"
 
 
-@pytest.mark.parametrize("wish", ["openai:second", "mistralai:x"])
-def test_a_model_that_cannot_be_asked_is_told_once_a_turn_and_the_operators_answers(
-    server: OpenAIServer, workspace: Path, skills_dir: Path, wish: str
+@pytest.mark.parametrize(
+    ("wish", "broken", "lost"),
+    [(SECOND, error(404, "none"), 0), (SECOND, Completion(""), 22), ("mistralai:x", None, 0)],
+)
+def test_a_model_that_gives_no_answer_is_told_once_a_turn_counted_and_the_operators_answers(
+    server: OpenAIServer, workspace: Path, skills_dir: Path, wish: str, broken: Answer | None, lost: int
 ) -> None:
     skill(skills_dir, "alpha", f"model: {wish}")
     agent = Asked(server, workspace, allowed_models=(SECOND, "mistralai:*"))
     replies = iter([Completion(calls=[Call("list_dir", {"path": "."}, "c1")]), Completion("Done.")] * 2)
-    server.respond = lambda body: error(404, "none") if body["model"] == "second" else next(replies)
+    server.respond = lambda body: (broken if body["model"] == "second" else None) or next(replies)
     for text in ("/alpha go", "go on"):
+        server.requests.clear()
         assert agent.say(text) == "Done."
-        (reason,) = agent.told()
+        reason = agent.told()[-1]
         assert wish in reason
         assert reason.endswith("is asked, as the operator set it.")
-    asked = [each.body["model"] for each in server.requests]
-    assert asked == (["second", "first", "first"] * 2 if wish == SECOND else ["first"] * 4)
-
-
-def test_what_a_model_took_that_gave_no_answer_is_counted(
-    server: OpenAIServer, workspace: Path, skills_dir: Path
-) -> None:
-    skill(skills_dir, "alpha", "model: second")
-    agent = Asked(server, workspace)
-    server.respond = lambda body: Completion("" if body["model"] == "second" else "Done.")
-    assert agent.say("/alpha go") == "Done."
+        asked = [each.body["model"] for each in server.requests]
+        assert asked == [*["second"] * (1 + lost // 22 if broken else 0), "first", "first"]
     counted = {name: each["input_tokens"] for name, each in agent.values["usage"]["by_model"].items()}
-    assert counted == {FIRST: 11, SECOND: 22}
+    assert counted == {FIRST: 44, **({SECOND: 2 * lost} if lost else {})}
 
 
 def test_older_turns_are_summed_up_by_the_model_that_reads_them_and_for_its_window(
@@ -236,33 +231,33 @@ def test_older_turns_are_summed_up_by_the_model_that_reads_them_and_for_its_wind
     assert windows[0] != windows[1]
 
 
-def test_a_server_that_is_down_is_no_matter_of_the_effort(
-    server: OpenAIServer, workspace: Path, skills_dir: Path
-) -> None:
-    skill(skills_dir, "alpha", "effort: low")
-    agent = Asked(server, workspace)
-    server.respond = lambda body: error(500, "down", ("retry-after", "0"))
-    with pytest.raises(ModelCallError):
-        agent.say("/alpha go")
-    assert [each.body["reasoning_effort"] for each in server.requests] == ["low"] * 2
-
-
 def test_the_effort_of_a_skill_reaches_the_server_and_one_that_it_refuses_is_left_out(
     server: OpenAIServer, workspace: Path, skills_dir: Path
 ) -> None:
-    skill(skills_dir, "alpha", "effort: High")
-    skill(skills_dir, "beta", "effort: low")
+    for name, effort in (("alpha", "High"), ("beta", "low"), ("gamma", "hard")):
+        skill(skills_dir, name, f"effort: {effort}")
     agent = Asked(server, workspace)
-    for text in ("hello", "/alpha go", "/beta go", "/unload beta and go on", "/unload alpha and go on"):
+    for text in (
+        "hello",
+        "/alpha go",
+        "/beta go",
+        "/gamma go",
+        "/unload beta and go on",
+        "/unload alpha and go on",
+    ):
         agent.say(text)
     efforts = [each.body.get("reasoning_effort") for each in server.requests]
-    assert efforts == [None, "high", "low", "high", None]
+    assert efforts == [None, "high", "low", "low", "high", None]
     assert "`effort: low` counts, as it was loaded last, not `high` of alpha." in agent.receipts()[1]
     answers = server.respond
     assert answers
     server.respond = lambda body: error(400, "unsupported") if "reasoning_effort" in body else answers(body)
     assert agent.say("/alpha again") == "I am first."
     assert len(agent.told()) == 1
+    server.respond = lambda body: error(500, "down", ("retry-after", "0"))  # no matter of the effort
+    with pytest.raises(ModelCallError):
+        agent.say("/beta again")
+    assert [each.body["reasoning_effort"] for each in server.requests[-2:]] == ["low"] * 2
 
 
 @pytest.mark.parametrize(

@@ -230,22 +230,6 @@ def test_every_field_that_is_read_has_an_effect_or_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "model", "effort"),
-    [
-        ("model: openai/gpt-5\neffort: XHIGH", "openai/gpt-5", "xhigh"),
-        ("model: opus[1m]\neffort:", "opus[1m]", None),
-        ("model: Inherit\neffort: auto", None, None),
-        ("model:", None, None),
-        ("metadata:\n  model: groq:openai/gpt-oss-120b", "groq:openai/gpt-oss-120b", None),
-    ],
-)
-def test_a_model_is_a_name_or_a_word_in_one(written: str, model: str | None, effort: str | None) -> None:
-    read = metadata(written)
-    assert (read.model, read.effort) == (model, effort)
-    assert "model-form" not in codes(f"description: d\n{written}")
-
-
-@pytest.mark.parametrize(
     ("written", "read"),
     [
         ("requires: a, b", ("a", "b")),
