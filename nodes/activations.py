@@ -87,12 +87,14 @@ def command_calls(activated: Activation, policy: Policy, context: Context) -> li
         return []
     given = skill.get("arguments", "") if activated.arguments is None else activated.arguments
     names = skill.get("argument_names", ())
-    filled = {call_id: command_with(each.command, given, names) for call_id, each in commands.items()}
-    calls = [
-        tool_call(name=RUN_COMMAND, args={"command": command, "skill": skill["name"]}, id=call_id)
-        for call_id, command in filled.items()
-        if command is not None
-    ]
+    # What was loaded is there, and nobody can have changed it since.
+    folder = f"{Path(skill['path']).parent}/"
+    calls = list[ToolCall]()
+    for call_id, each in commands.items():
+        command = command_with(each.command.replace(folder, "$SKILL_DIR/"), given, names)
+        if command is not None:
+            args = {"command": command, "skill": skill["name"]}
+            calls.append(tool_call(name=RUN_COMMAND, args=args, id=call_id))
     return calls[:MAX_COMMANDS]
 
 

@@ -18,9 +18,9 @@ _CODE: Final = re.compile(r"(?ms)^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=f
 _NAMED_FILE: Final = re.compile(r"(?<!\S)@(?:\./)?(?P<path>\w[\w./-]*\w)")
 _PLAIN: Final = re.compile(r"[\w./@:][\w./@:,+-]*(?: [\w./@:][\w./@:,+-]*)*")
 """Words that are no option, and in which no shell reads anything, however they are quoted."""
-_LOOSE: Final = re.compile(r"(?:^|[;|&({!`\n])\s*[\"']*\$")
+_START: Final = r"(?:^|[;|&({!`\n])\s*[\"']*"
 """Where a value would be the command itself."""
-_GLUED: Final = re.compile(r"\S\$(?:ARGUMENTS\b(?!\[)|\{ARGUMENTS\})")
+_GLUED: Final = r"\S\$(?:ARGUMENTS\b(?!\[)|\{ARGUMENTS\})"
 """Where a second word would not be an argument of the same command: `X=$ARGUMENTS`."""
 
 
@@ -72,5 +72,6 @@ def command_with(command: str, arguments: str, names: Sequence[str] = ()) -> str
     text, has_taken = filled(command, arguments, names)
     if not (has_taken and arguments):
         return text
-    is_plain = _PLAIN.fullmatch(arguments) and not _LOOSE.search(command)
-    return text if is_plain and not (" " in arguments and _GLUED.search(command)) else None
+    placeholders = "|".join(["ARGUMENTS", r"\d", *map(re.escape, names)])
+    loose = rf"{_START}\$\{{?(?:{placeholders})" + (rf"|{_GLUED}" if " " in arguments else "")
+    return text if _PLAIN.fullmatch(arguments) and not re.search(loose, command) else None

@@ -120,6 +120,13 @@ def test_a_person_is_asked_and_a_rejection_is_told(make: Make, model: Recorder, 
     assert "stdout:\none\ntwo" in model.texts[0]
 
 
+def test_the_files_of_the_skill_are_those_that_were_loaded(make: Make, skills_dir: Path) -> None:
+    agent = make("!`cat ${CLAUDE_SKILL_DIR}/SKILL.md`")
+    agent.say("/alpha")
+    assert called(agent) == ["cat $SKILL_DIR/SKILL.md"]
+    assert "name: alpha" in agent.tool_messages("run_command")[0].text
+
+
 def test_each_activation_makes_its_own_calls(make: Make, model: Recorder) -> None:
     agent = make("!`echo given $ARGUMENTS`")
     for words in ("one two", "one two", "three"):

@@ -49,6 +49,7 @@ def test_commands_stand_where_they_say_and_apart(text: str) -> None:
         ("git diff ${ARGUMENTS:-main} $HOME", "a; b", "git diff ${ARGUMENTS:-main} $HOME"),
         ("ls $0 $ARGUMENTS", " ", "ls $0 "),
         ("X=$ARGUMENTS env", "a", "X=a env"),
+        ("$HOME/x $0; $else", "a", "$HOME/x a; $else"),
         ("X=$ARGUMENTS env", "a reboot", None),
         *((command, "reboot", None) for command in ("$0 x", '"$0"', "ls; $ARGUMENTS", "ls &&\n  $0")),
         *((command, "reboot", None) for command in ("(${who})", "ls `$0`", "x=$(\n$0)", "{ $0; }")),
