@@ -71,6 +71,8 @@ MAX_FOUND_TEXT = 300
 
 FOLLOW = "Now do what the user asked, by these instructions."
 """Ends a receipt: a small real model loaded the skill again where nothing stood behind its instructions."""
+FOLLOW_SCRIPTS = f"{FOLLOW} Call run_script for its scripts."
+"""Ends one of a skill with scripts: the same model told the person to run them, five times of five."""
 
 _LOADING = frozenset({LOAD_SKILL, UNLOAD_SKILL})
 
@@ -203,7 +205,8 @@ def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
     skills = texts.pop(message.tool_call_id, [])
     tells_of_load = is_receipt(message) or marks_of(message).get("reported")
     is_gone = tells_of_load and not skills and message.status != "error"
-    follow = [FOLLOW] if skills else []
+    has_scripts = any(" (script, " in text for text in skills)
+    follow = [FOLLOW_SCRIPTS if has_scripts else FOLLOW] if skills else []
     return message.model_copy(
         update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills, *follow])}
     )

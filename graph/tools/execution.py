@@ -59,8 +59,12 @@ class RunOutput(NamedTuple):
     """JSON: what the audit keeps. The output itself is in the content alone."""
 
 
-ScriptCwd = Literal["workspace", "skill"] | None
-"""Where it starts; its own folder is read-only."""
+def _cwd(value: Any) -> Any:
+    return "workspace" if value in {"project", "", "."} else value
+
+
+ScriptCwd = Annotated[Literal["workspace", "skill"] | None, BeforeValidator(_cwd)]
+"""Where it starts; its own folder is read-only. A model says `project`, as other clients do."""
 
 
 class RunScriptArguments(BaseModel):
