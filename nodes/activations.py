@@ -104,7 +104,7 @@ def file_calls(
     """Return the calls that read the short texts which a skill names behind @: only when it is loaded."""
     skill, calls, room = activated.skill, list[ToolCall](), MAX_FILES_SIZE
     named = named_files(skill["instructions"]) if activated.call_id == skill["call_id"] else []
-    if not named or READ_RESOURCE in policy.hidden(context):
+    if not named or not _is_offered(READ_RESOURCE, policy, context):
         return []
     files = {file["path"]: file for file in resources["files"]} if resources else {}
     for path in named:
@@ -117,9 +117,13 @@ def file_calls(
     return calls
 
 
+def _is_offered(tool: str, policy: Policy, context: Context) -> bool:
+    return tool in policy.tools and tool not in policy.hidden(context)
+
+
 def _why_text(skill: LoadedSkill, policy: Policy, context: Context) -> str:
     """Return why no command in the text of a skill is run: those of a remote place or a server never are."""
-    if RUN_COMMAND in policy.hidden(context):
+    if not _is_offered(RUN_COMMAND, policy, context):
         return policy.means.why_no_shell() or f"{RUN_COMMAND} is left out"
     if not Path(skill["path"]).is_absolute():
         return "its source is not on this machine"
@@ -134,5 +138,5 @@ def left_as_text(activated: Activation, policy: Policy, context: Context) -> lis
         return []
     why = _why_text(activated.skill, policy, context)
     why = why or f"over {MAX_COMMANDS}, or with arguments that a shell could read as more"
-    advice = "" if RUN_COMMAND in policy.hidden(context) else " Run what you need of it yourself."
+    advice = " Run what you need of it yourself." if _is_offered(RUN_COMMAND, policy, context) else ""
     return [f"Left as text in {activated.skill['name']}: {count(left, 'command')} ({why}).{advice}"]

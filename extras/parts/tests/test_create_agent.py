@@ -87,10 +87,12 @@ def test_a_model_loads_a_skill_and_reads_its_instructions_in_place(skills: Path)
 
 def test_a_skill_that_would_run_by_itself_is_loaded_and_says_so(skills: Path) -> None:
     file = skills / "billing" / "SKILL.md"
-    file.write_text(file.read_text().replace("---\n", "---\ncontext: fork\n", 1))
-    agent = agent_of([], [Skills(skills)], calls(call("load_skill", name="billing")), "Done.")
+    file.write_text(file.read_text().replace("---\n", "---\ncontext: fork\n", 1) + "\n!`ls`\n")
+    parts = [Skills(skills, dynamic_context="on")]
+    agent = agent_of([], parts, calls(call("load_skill", name="billing")), "Done.")
     result = agent.invoke({"messages": [("user", "Pay invoice 7.")]}, THREAD)
     assert NOT_FORKED in result["messages"][-2].text
+    assert "Left as text in billing: 1 command (" in result["messages"][-2].text
     assert [*result["skills_loaded"]] == ["billing"]
 
 
