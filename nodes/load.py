@@ -41,7 +41,7 @@ NOT_ADMITTED: Final = "Not loaded: this request was not admitted here. Call load
 NOT_FORKED: Final = "It would run by itself (`context: fork`); this agent follows it in the conversation."
 """In a host whose graph has no node for that."""
 
-MADE_ROOM: Final = "Unloaded to make room, as not used for longest: {}. Load it again where it is needed."
+MADE_ROOM: Final = "Unloaded to make room, as not used for longest: {}."
 
 _MAX_NOTE: Final = 120
 """Characters of a license or a compatibility in a receipt."""

@@ -18,7 +18,7 @@ from tests.examples import trying
 from tests.kit import MakeAgent
 
 NAMES = ("alpha", "beta", "gamma", "delta")
-UNUSED = "not used for longest: {}. Load it again where it is needed."
+UNUSED = "not used for longest: {}."
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ def test_what_is_required_or_named_in_the_step_stays_and_the_limit_holds(
     agent.say("go")
     assert active(agent) == left.split()
     made_room = [each.text.partition("longest: ")[2] for each in agent.tool_messages("load_skill")]
-    named = [name for text in made_room for name in text.partition(". Load")[0].split(", ") if name]
+    named = [name for text in made_room for name in text.partition(".")[0].split(", ") if name]
     assert len(named) == len({*named} - {*active(agent)})
 
 

@@ -163,6 +163,11 @@ def test_a_tool_that_would_go_by_the_gate_is_an_error() -> None:
     assert notes.taken == []
 
 
+def test_parts_take_no_tools_of_skills() -> None:
+    with pytest.raises(SettingsError, match="Unknown setting skill_tools"):
+        Skills(skill_tools=[len])
+
+
 @pytest.mark.parametrize("more", [[], [Once()]], ids=["alone", "with Once"])
 def test_a_script_runs_once_and_what_it_changed_is_asked_about(
     more: list[Any], skills: Path, tmp_path: Path
