@@ -87,10 +87,9 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
     job = _job(request, state, at.subagents)
     if isinstance(job, ToolMessage):
         return AgentUpdate(messages=[job])
-    path = context.fork.path if context.fork else ()
     share = _share(state, context.narrow(at.limits))
     why = "" if share else "the budget of model calls for this turn is spent"
-    why = why or (f"agents are {MAX_FORKS} deep already" if len(path) >= MAX_FORKS else "")
+    why = why or (f"agents are {MAX_FORKS} deep already" if len(context.fork_path) >= MAX_FORKS else "")
     if share is None or why:
         return AgentUpdate(messages=[refusal(job.call_id, job.tool, f"Not run: {why}. Do it yourself.")])
     hooks = at.policy.hooks(state, job.call_id) if job.skill is None else None
@@ -173,7 +172,7 @@ def _share(state: AgentState, limits: Limits) -> Limits | None:
 def _scope(job: _Job, state: AgentState, context: Context, share: Limits, *, inherits: bool) -> ForkScope:
     around, ledger = context.fork, state.get("skills_loaded") or {}
     return ForkScope(
-        path=(*(around.path if around else ()), job.label),
+        path=(*context.fork_path, job.label),
         calls=(*(around.calls if around else ()), job.call_id),
         limits=share,
         skill=job.skill,

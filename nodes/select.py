@@ -28,7 +28,7 @@ from skills_agent.skills.library.admission import (
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.reasons import reason
-from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.skill import SkillMetadata, SkillRef
 from skills_agent.skills.text import one_line
 from skills_agent.state.budget import CONTENT_SHARE, MAX_SKILLS_A_STEP, Limits, OnChange
 from skills_agent.state.context import Context
@@ -65,8 +65,6 @@ _COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?=\s|$)")
 _MAX_COMMANDS = 6
 """Skills that one message names at its beginning, as in `/a /b text`; what follows is text."""
 _MENTION = re.compile(r"(?<![\w$])\$(?P<name>[a-z0-9][a-z0-9-]*)")
-
-
 _MAX_REASON = 300
 """Characters of what the model says beside a call."""
 
@@ -136,7 +134,7 @@ def select(
             window=tokens,
         )
         control.replaceable = partial(may_leave, state, messages, policy.grammar, limits)
-        admitted, refusals = _admit(requests, state, control)
+        admitted, refusals = _admit(requests, state, control, partial(_runs_alone, context))
         update["admissions"] = [_forked(each, catalog, context) for each in admitted]
         messages += refusals
         if on_change == "ask":
@@ -156,19 +154,23 @@ def _of_fork(state: AgentState, scope: ForkScope) -> Iterator[SkillRequest]:
         yield SkillRequest(call, cast("Asker", asker), arguments)
 
 
+def _runs_alone(context: Context, skill: SkillMetadata) -> bool:
+    """Return whether a skill is to run by itself: not inside of its own fork, and not too deep."""
+    path = context.fork_path
+    return skill.is_forked and skill_label(skill.name) not in path and len(path) < MAX_FORKS
+
+
 def _forked(admission: Admission, catalog: Catalog, context: Context) -> Admission:
-    """Return an admission that says so where its skill runs by itself: not inside of its own fork."""
+    """Return an admission that says so where its skill runs by itself, or is too deep for that."""
     wanted = admission["skills"][-1]
     skill = catalog.get(wanted["name"], wanted["source"])
-    path = context.fork.path if context.fork else ()
-    if not skill or not skill.is_forked or "again" in admission or skill_label(skill.name) in path:
+    is_inside = skill is not None and skill_label(skill.name) in context.fork_path
+    if not skill or not skill.is_forked or "again" in admission or is_inside:
         return admission
-    if len(path) >= MAX_FORKS:
-        note = (
-            f"{skill.name} would run by itself; that is done {MAX_FORKS} deep at most, so it was loaded here."
-        )
-        return Admission(**{**admission, "notes": [*admission["notes"], note]})
-    return Admission(**{**admission, "fork": skill.agent or ""})
+    if _runs_alone(context, skill):
+        return Admission(**{**admission, "fork": skill.agent or ""})
+    note = f"{skill.name} would run by itself; that is done {MAX_FORKS} deep at most, so it was loaded here."
+    return Admission(**{**admission, "notes": [*admission["notes"], note]})
 
 
 def _unload(state: AgentState, catalog: Catalog) -> tuple[list[AnyMessage], dict[str, LoadedSkill]]:
@@ -203,8 +205,12 @@ def may_ask_for_skills(state: AgentState) -> bool:
 
 
 def _admit(
-    requests: Sequence[SkillRequest], state: AgentState, control: AdmissionControl
+    requests: Sequence[SkillRequest],
+    state: AgentState,
+    control: AdmissionControl,
+    runs_alone: Callable[[SkillMetadata], bool],
 ) -> tuple[list[Admission], list[AnyMessage]]:
+    control.takes_no_room = runs_alone
     ledger = state.get("skills_loaded") or {}
     order = 1 + max((skill["order"] for skill in ledger.values()), default=0)
     admissions: list[Admission] = []

@@ -137,6 +137,11 @@ class Context(BaseModel):
         """The fork that asks; None for a caller outside of the agent."""
         return self._fork
 
+    @property
+    def fork_path(self) -> tuple[str, ...]:
+        """The forks that ask, outermost first; none for a caller outside of the agent."""
+        return self._fork.path if self._fork else ()
+
     def forked(self, scope: ForkScope, **narrowed: Any) -> "Context":
         """Return the context of a fork. No client can say that it is one."""
         made = Context(**{**self.model_dump(exclude_unset=True), **narrowed})

@@ -67,6 +67,8 @@ class AdmissionControl:
         self._loaded = frozenset(loaded)
         self._taken: list[str] = []
         self._max_loaded = max_loaded
+        self.takes_no_room: Callable[[SkillMetadata], bool] = lambda _: False
+        """Returns whether a skill is not loaded here: one that runs by itself, also twice in a step."""
         self.replaceable: Callable[[], Sequence[str]] = tuple
         """Returns the loaded skills that may make room, the first one first."""
         self._requests_left = self._max_requests = max_requests
@@ -87,13 +89,16 @@ class AdmissionControl:
             )
             refused.loaded = skill.ref
             raise refused
-        if skill.name in self._taken:
+        if skill.name in self._taken and not self.takes_no_room(skill):
             raise NotAdmittedError(f"Skill {skill.name} is already being loaded in this step.")
         if not self._requests_left and asker == "model":
             raise NotAdmittedError(
                 f"Skill {skill.name} was not loaded: at most {self._max_requests} skills in one step. "
                 "Load it in the next one if it is still needed."
             )
+        if self.takes_no_room(skill):
+            self._requests_left -= asker == "model"
+            return AdmittedSkills((skill.ref,))
         notes: list[str] = []
         required = self._with_required(skill, asker, (), set(), notes)
         needed = [each for each in required if each is skill or self._is_new(each.name)]

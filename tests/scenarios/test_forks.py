@@ -194,6 +194,18 @@ def test_forks_of_one_message_run_side_by_side_each_with_its_journal(compiled: C
     assert sorted(notes.taken) == ["n", "s"]
 
 
+def test_it_takes_no_room_of_its_caller_and_may_run_twice_at_once(
+    compiled: Compile, workspace: Path, forked: Any
+) -> None:
+    forked("alone")
+    write_skill(workspace / "skills", "known", "Is known.")
+    twice = calls(call("load_skill", name="alone", arguments=f"{TASK} 1"), LOAD(name="alone"))
+    model = model_of([calls(call("load_skill", name="known")), twice, "done"], inside=["seven"])
+    state = ask(compiled(model, max_loaded_skills=1, when_full="replace"))
+    assert ["seven" in each for each in results(state)] == [False, True, True]
+    assert state["loaded"] == ["known"]
+
+
 def test_a_thread_is_read_with_what_was_done_inside(compiled: Compile, forked: Any) -> None:
     forked("outer")
     forked("inner")
