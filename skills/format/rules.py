@@ -187,9 +187,9 @@ def diagnostic(finding: Finding, path: str) -> Diagnostic:
 def one_note(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     """Put everything that only its author can use of a skill into one line.
 
-    Warnings and errors stay as they are, and so does a note alone. `lint` does not call this.
+    Warnings, errors and repairs stay as they are, and so does a note alone. `lint` does not call this.
     """
-    notes = [each for each in diagnostics if each.severity == "info"]
+    notes = [each for each in diagnostics if each.severity == "info" and each.code not in REPAIRS]
     if len(notes) < 2:
         return diagnostics
     named: dict[str, dict[str, None]] = {}
@@ -197,7 +197,7 @@ def one_note(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
         named.setdefault(note.code, {}).update(dict.fromkeys(_IN_CODE.findall(note.message)[:1]))
     parts = (f"{code} ({', '.join(words)})" if words else code for code, words in named.items())
     finding = Finding("notes", f"For its author: {one_line(', '.join(parts), _MAX_NOTES)}.")
-    others = [each for each in diagnostics if each.severity != "info"]
+    others = [each for each in diagnostics if each not in notes]
     return (*others, diagnostic(finding, notes[0].path))
 
 

@@ -191,7 +191,9 @@ def test_the_receipt_lint_and_doctor_name_a_tool_that_nobody_registered(
     cli = CommandLine(tmp_path / "cli")
     asks = "It asks for tools that a program registers: `take_stock`"
     assert asks in cli.run("skills", "lint", str(skills_dir / "inventory")).out
-    assert asks in cli.run("doctor", "--skills-dir", str(skills_dir)).out
+    told = cli.run("doctor", "--skills-dir", str(skills_dir)).out
+    assert asks in told
+    assert "`weather`" in told  # that skill has other notes for its author
 
 
 def test_a_tool_that_is_killed_after_its_effect_is_asked_about_by_its_name_and_not_run_twice(
