@@ -165,10 +165,9 @@ def _copy(change: Change, source: Entry, above: int) -> Change:
         if stat.S_ISDIR(status.st_mode):
             with suppress(FileExistsError):
                 os.mkdir(target.name, dir_fd=above)
-        elif stat.S_ISREG(status.st_mode):
-            os.close(open_with_rights(source.name, source.folder, status))
-            copy_entry(source, target, status)
         else:
+            if stat.S_ISREG(status.st_mode):
+                os.close(open_with_rights(source.name, source.folder, status))
             copy_entry(source, target, status)
         is_now = os.lstat(target.name, dir_fd=above)
         copied = ChangeList().is_now(change.path, change.act, is_now, above)

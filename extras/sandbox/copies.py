@@ -116,7 +116,7 @@ def not_copied(layer: Layer) -> Iterator[str]:
 def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts: bool) -> Layer:
     content = place / "upper"
     content.mkdir(parents=True, mode=0o700)
-    there = [name for name in own[:2] if _is_folder(lower / name, or_none=name == OWN_FOLDER)]
+    there = [name for name in own[:2] if _is_place(lower / name)]
     left_out = dict.fromkeys([*there, *own[2:]], "")
     tree = statuses(lower, skipped=left_out, most=MAX_SEEN)
     most = inf if can_clone(place, lower) else MAX_COPIED
@@ -139,11 +139,10 @@ def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts
     return replace(layer_in(place, moment), before=before, left_out=left_out)
 
 
-def _is_folder(path: Path, *, or_none: bool) -> bool:
-    try:
-        return stat.S_ISDIR(path.lstat().st_mode)
-    except FileNotFoundError:
-        return or_none
+def _is_place(path: Path) -> bool:
+    """Return whether there is a folder of that name; the agent's own in the workspace may come yet."""
+    is_to_come = path.name == OWN_FOLDER and not os.path.lexists(path)
+    return is_to_come or (path.is_dir() and not path.is_symlink())
 
 
 def _copy(

@@ -102,14 +102,16 @@ class ChangeList:
         self._changes: list[Change] = []
         self._bytes, self._is_bounded = 0, is_bounded
 
-    def is_now(self, path: str, act: Act, status: os.stat_result, folder: int) -> Change:
+    def is_now(
+        self, path: str, act: Act, status: os.stat_result, folder: int, *, is_read: bool = True
+    ) -> Change:
         """Return what is at a path now, the last part of it in an open folder. Raises OSError."""
         kind, name = kind_of(status.st_mode), path.rpartition("/")[2]
-        size, digest, target = 0, "", ""
+        size = status.st_size if kind in {"file", "executable"} else 0
+        digest = target = ""
         if kind == "link":
             target = os.readlink(name, dir_fd=folder)
-        elif kind in {"file", "executable"}:
-            size = status.st_size
+        elif is_read and kind in {"file", "executable"}:
             self._bytes += size
             if self._bytes > MAX_BYTES:
                 raise too_much(f"files of more than {MAX_BYTES >> 30} GiB")
@@ -124,16 +126,19 @@ class ChangeList:
         now: os.stat_result,
         folder: int,
         lower: int | None,
+        *,
+        is_read: bool = True,
     ) -> None:
         """Add what is at a path in an open folder now, if it is not what was there, in the folder `lower`.
 
-        Where one kind of thing became another, both are added. Raises OSError for what cannot be read.
+        Where one kind of thing became another, both are added. A file that is not read is another one.
+        Raises OSError for what cannot be read.
         """
-        if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
+        is_alike = before and stat.S_IFMT(before.st_mode) == stat.S_IFMT(now.st_mode)
+        change = self.is_now(path, "changed" if is_alike else "added", now, folder, is_read=is_read)
+        if not is_alike:
             self.remove(path, before)
-            before = None
-        change = self.is_now(path, "changed" if before else "added", now, folder)
-        if not (before and lower is not None and is_same(change, before, lower)):
+        if not (before and is_alike and lower is not None and is_same(change, before, lower)):
             self.add(change)
 
     def remove(self, path: str, before: os.stat_result | Seen | None) -> None:

@@ -15,7 +15,6 @@ from typing import Final
 
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.probes import run_trial
-from skills_agent.skills.confined import is_in
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.supervised import small_program
 
@@ -105,9 +104,9 @@ def mounted(layers: Iterable[Layer], inert: Iterable[Path] | None = None) -> lis
 
 def mounts_below(folder: Path) -> Iterator[Path]:
     """Yield what is mounted beneath a folder: a layer over the folder alone would hide it."""
-    folder = folder.resolve()
+    top = os.fsencode(folder.resolve()).rstrip(b"/") + b"/"
     with Path("/proc/self/mountinfo").open("rb") as file:
         for line in file:
             path = line.split()[4].decode("unicode_escape").encode("latin-1")
-            if path != os.fsencode(folder) and is_in(os.fsdecode(path), str(folder)):
+            if path.startswith(top) and path != top:
                 yield Path(os.fsdecode(path))

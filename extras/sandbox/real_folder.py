@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.sandbox.changes import Judge
-from skills_agent.sandbox.layer import ChangeList, is_same, kind_of
+from skills_agent.sandbox.layer import ChangeList
 from skills_agent.sandbox.obeyed import is_git
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.scan import AS_IT_IS, Folders, Listing, Seen, is_touched, scan, telling
-from skills_agent.skills.scripts.changes import Act, Change
+from skills_agent.skills.scripts.changes import Change
 
 MAX_ENTRIES: Final = 50_000
 """Files and folders that are looked at before a run: some 0.3 s, and as much after it."""
@@ -108,19 +108,14 @@ def _listings(before: Before, is_free: Callable[[str], bool], most: float) -> It
 def _compare(
     found: ChangeList, path: str, before: Seen | None, now: os.stat_result, folder: int, copies: Folders
 ) -> None:
-    """Add a change of what is there now, if it is one."""
-    act: Act = "changed" if before and stat.S_IFMT(before.st_mode) == stat.S_IFMT(now.st_mode) else "added"
-    if act == "added":
-        found.remove(path, before)
-    change = Change(path, act, kind_of(now.st_mode), now.st_size, mode=stat.S_IMODE(now.st_mode))
-    beside = copies.find(path) if act == "changed" and change.kind != "folder" else None
-    copy = beside.status() if beside else None
+    """Add a change of what is there now, if it is one. Of files, only what may be as its copy is read."""
+    place = copies.find(path)
+    copy = place.status() if place else None
+    is_read = copy is not None and copy.st_size == now.st_size
+    lower = place.folder if place else None
     try:
-        if change.kind == "link" or (copy and copy.st_size == now.st_size):
-            change = found.is_now(path, act, now, folder)
+        found.compare(path, before, now, folder, lower, is_read=is_read)
     except FileNotFoundError:  # somebody removes it just now
         return
     except OSError:  # nobody may read it
-        copy = None
-    if not (beside and copy and is_same(change, copy, beside.folder)):
-        found.add(change)
+        found.compare(path, before, now, folder, None, is_read=False)
