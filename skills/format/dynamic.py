@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.format.instructions import filled
 
-_FENCE: Final = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*?)[ \t]*")
+_FENCE: Final = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)")
+_MAX_LINE: Final = 2_000
+"""Characters of a line that is searched: the time for backticks grows faster than they do."""
 _MARKS: Final = ("!`", "```!", "~~~!")
 _BLOCK: Final = re.compile(r"![ \t]*(?:bash|sh|shell)?")
 """What a fence opens with whose lines are a command."""
@@ -44,12 +46,12 @@ def dynamic_commands(text: str) -> Iterator[DynamicCommand]:
     for line in text.split("\n"):
         mark = _FENCE.fullmatch(line)
         if mark and not fence:
-            fence, info, opened, inside = mark["fence"], mark["info"], at, at + len(line) + 1
-        elif mark and mark["fence"].startswith(fence) and not mark["info"]:
+            fence, info, opened, inside = mark["fence"], mark["info"].rstrip(), at, at + len(line) + 1
+        elif mark and mark["fence"].startswith(fence) and not mark["info"].strip():
             if _BLOCK.fullmatch(info) and (command := text[inside:at].strip("\n")):
                 yield DynamicCommand(opened, at + len(line), command)
             fence, info = "", ""
-        elif not info:
+        elif not info and len(line) <= _MAX_LINE:
             for token in _TOKEN.finditer(line):
                 if command := (token["command"] or "").strip():
                     yield DynamicCommand(at + token.start(), at + token.end(), command)
@@ -58,8 +60,9 @@ def dynamic_commands(text: str) -> Iterator[DynamicCommand]:
 
 def named_files(text: str) -> list[str]:
     """Return the paths that stand behind @ at a line's start or after a blank, in no code, each once."""
-    prose = _TOKEN.sub("``", _CODE.sub("", text)) if "@" in text else ""
-    return [*dict.fromkeys(named["path"] for named in _NAMED_FILE.finditer(prose))]
+    lines = _CODE.sub("", text).split("\n") if "@" in text else []
+    prose = (_TOKEN.sub("``", line) for line in lines if len(line) <= _MAX_LINE)
+    return [*dict.fromkeys(named["path"] for line in prose for named in _NAMED_FILE.finditer(line))]
 
 
 def command_with(command: str, arguments: str, names: Sequence[str] = ()) -> str | None:

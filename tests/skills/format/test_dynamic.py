@@ -1,12 +1,13 @@
 """Commands in the text of a skill: which text is one, and which arguments may stand in it."""
 
 import shlex
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.format.dynamic import command_with, dynamic_commands
+from skills_agent.skills.format.dynamic import command_with, dynamic_commands, named_files
 from tests.examples import trying
 
 
@@ -24,6 +25,16 @@ from tests.examples import trying
 )
 def test_a_command_is_at_the_start_of_a_line_or_after_a_blank(text: str, found: list[str]) -> None:
     assert [each.command for each in dynamic_commands(text)] == found
+
+
+@pytest.mark.parametrize(
+    "line", ["```" + " " * 100_000 + "x", "".join("`" * (n % 700 + 1) + "a" for n in range(2_000))]
+)
+def test_no_line_takes_long_to_read(line: str) -> None:
+    text, began = f"!`ls` and @a.md\n{line}", time.monotonic()
+    assert [each.command for each in dynamic_commands(text)] == ["ls"]
+    assert named_files(text) == ["a.md"]
+    assert time.monotonic() - began < 2
 
 
 marks = st.sampled_from(["!`", "`", "```", "```!", "~~~!", "\n", " ", "a", "é", "!", "$0"])
