@@ -78,7 +78,7 @@ def decide(
         return AgentUpdate(messages=[own_message(unloaded, id=f"said-{messages[-1].id}")])
     hooks = policy.hooks(state, f"decide-{len(messages)}")
     if hooks and (fired := _prompted(hooks, messages)).denied:
-        ended = own_message(note_that(f"stopped: {fired.denied}"))
+        ended = own_message(note_that(f"stopped: {fired.denied.rstrip('.')}"))
         return AgentUpdate(messages=[ended], usage=hooks.usage)
     note = "\n".join(filter(None, [*(fired.notes if hooks else ()), note]))
     if skills and (loads := newest_loads(messages)):

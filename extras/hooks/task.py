@@ -87,7 +87,7 @@ class TaskHooks:
         notes: list[str] = []
         self._skills |= skills
         for skill in (each for each in skills.values() if each.get("hooks")):
-            hooks = self._hooks_of(skill, "PreToolUse")
+            hooks = self._hooks_of(skill)
             if self._approval(skill) is None and (grant := ask(skill, hooks, self._judge)):
                 self._grants[grant["id"]] = grant
             if not self._approval(skill):
@@ -122,17 +122,17 @@ class TaskHooks:
         skills = {} if call and call.tool == UNLOAD_SKILL else self._judge.loaded if is_own else self._skills
         for name, skill in skills.items():
             if skill.get("hooks") and self._approval(skill) is not False:
-                key, hooks = f"{name}-{skill['order']}", enumerate(self._hooks_of(skill, event))
+                key, hooks = f"{name}-{skill['order']}", enumerate(self._hooks_of(skill))
                 owned += [OwnedHook(hook, f"the skill {name}", f"{key}-{at}", skill) for at, hook in hooks]
         grammar = self._judge.policy.grammar
         return (each for each in owned if each.hook.event == event and _meets(each.hook, call, grammar))
 
-    def _hooks_of(self, skill: LoadedSkill, event: HookEvent) -> tuple[Hook, ...]:
-        """Return the hooks of the version that was loaded; where that is gone, one that can only deny."""
+    def _hooks_of(self, skill: LoadedSkill) -> tuple[Hook, ...]:
+        """Return the hooks of the version that was loaded; where that is gone, one that denies calls."""
         try:
             return self._judge.registry.load(SkillRef.of(skill)).metadata.hooks
         except SkillError:
-            return (Hook(event, command="exit 2"),)
+            return (Hook("PreToolUse", command="exit 2"),)
 
     def _decision(self, owned: OwnedHook, payload: str, call: Call | None) -> Decision:
         """Return what a hook decides of an event; what it has decided of that is in the journal."""

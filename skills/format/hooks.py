@@ -29,10 +29,10 @@ def read_hooks(value: FieldValue, parse: Callable[[str], Entry] = GRAMMAR.parse)
         try:
             hook = msgspec.convert(written, Hook, strict=False)
         except msgspec.ValidationError as error:
-            ignored[name] = str(error)
+            ignored[name] = "" if "enum" in str(error) else f" ({error})"
             continue
         if not getattr(hook, hook.type).strip() or len(hooks) == MAX_HANDLERS:
-            ignored[name] = f"there is no {hook.type}, or there are more than {MAX_HANDLERS} handlers"
+            ignored[name] = f" (there is no {hook.type}, or there are more than {MAX_HANDLERS} handlers)"
             continue
         for other in sorted(written.keys() - {*Hook.__struct_encode_fields__}):
             value.report("hooks-without-effect", f"`{one_line(other, 40)}` of a hook has no effect here.")
@@ -43,7 +43,7 @@ def read_hooks(value: FieldValue, parse: Callable[[str], Entry] = GRAMMAR.parse)
                 value.report("hooks-not-understood", f"{fault} It is taken to mean every call.")
         hooks.append(hook)
     for name, why in ignored.items():
-        value.report("hooks-without-effect", f"`{name}` has no effect here ({why}).")
+        value.report("hooks-without-effect", f"`{name}` has no effect here{why}.")
     value.without_effect += ignored
     return tuple(hooks)
 

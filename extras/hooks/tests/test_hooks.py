@@ -128,6 +128,7 @@ def test_a_matcher_is_read_as_allowed_tools_are(
     [
         hooked("PreToolUse", "x", "write_fil"),
         hooked("PreToolUse", "x", "Edit.*"),
+        hooked("PreToolUse", "x", "mcp__memory__.*"),
         hooked("SessionStart", "x"),
         hooked("Stop", ""),
         hooked("Stop", "x", asyncRewake=True),
