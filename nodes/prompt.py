@@ -39,6 +39,7 @@ from skills_agent.state.transcript import (
     in_call_order,
     is_receipt,
     is_synthetic,
+    last_ai,
     last_human,
     marks_of,
     typed_text,
@@ -289,14 +290,17 @@ def step_note(
 ) -> str:
     """Return what is said at the end of the results of a step; mostly nothing.
 
-    What loaded skills allow, where the step loaded or unloaded one; and a budget of the turn of which a
-    quarter is left.
+    What loaded skills allow, where the step loaded or unloaded one; what to do, where the agent called for a
+    skill; and a budget of the turn of which a quarter is left.
     """
     results = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(messages))]
     if not results:
         return ""
     is_changed = any(result.name in _LOADING for result in results)
     lines = [*map(escape_markup, permission().said())] if is_changed else []
+    # What stands last is what a small model follows: a real one lost the task behind a skill's commands.
+    if not is_changed and (asked := last_ai(messages)) and is_synthetic(asked):
+        lines.append(FOLLOW)
     budgets = {
         "model call": (limits.max_model_calls, counts["model_calls"]),
         "tool call": (limits.max_tool_calls, counts["tool_calls"]),

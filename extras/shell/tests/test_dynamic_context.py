@@ -14,6 +14,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.nodes.activations import CALLED
+from skills_agent.nodes.prompt import FOLLOW
 from skills_agent.skills.sources import MemorySource
 from tests.agents import Agent, Recorder, call, calls, write_skill
 from tests.forked import run_forked
@@ -75,7 +76,9 @@ def test_the_model_reads_the_output_below_the_instructions(make: Make, sandbox: 
         < model.texts[1].index("blue")
         < model.texts[1].index("stdout:\none\ntwo")
     )
+    assert model.texts[1].endswith(FOLLOW)
     agent.say("more")
+    assert FOLLOW not in str(model.prompts[2][-1].content)
     assert (workspace / "ran.txt").read_text() == "x\n"
 
 
