@@ -59,6 +59,7 @@ def ask(skill: LoadedSkill, hooks: Sequence[Hook], judge: Judge) -> GrantRecord 
         args={"skill": name},
         message=getattr(decision, "message", ""),
         revoked=False,
+        skill=name,
         user=judge.user,
         digest=skill["digest"],
     )

@@ -24,7 +24,6 @@ LOAD = calls(call("load_skill", name="alpha"))
 UNLOAD = calls(call("unload_skill", name="alpha"))
 APPROVE, REJECT = {"type": "approve"}, {"type": "reject"}
 ASKED: dict[str, Any] = {"require_approval_for": frozenset({"run"})}
-"""Writing is free, and running is not."""
 DENY = "echo no >&2; exit 2"
 
 
@@ -45,6 +44,7 @@ def test_a_hook_holds_while_its_skill_is_loaded(make_agent: MakeAgent, skills_di
     agent.say("hi")
     assert "PreToolUse Write|Edit -> echo no" in agent.question
     agent.answer(APPROVE)
+    assert [each["skill"] for each in agent.values["grants"].values()] == ["alpha"]
     first, second, third = results(agent)
     assert second == "Not run: a hook of the skill alpha denies it: no."
     assert "Not run" not in first + third
