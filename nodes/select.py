@@ -148,9 +148,8 @@ def _of_fork(state: AgentState, scope: ForkScope) -> Iterator[SkillRequest]:
     """Yield the request for the skill that a fork is for. Its message is no person's words."""
     if scope.skill and state.get("skills"):
         name, source, arguments, asker = scope.skill
-        call = tool_call(
-            name=LOAD_SKILL, args={"name": name, "source": source}, id=f"skill-{scope.calls[-1]}"
-        )
+        args = {"name": name, "source": source, "arguments": arguments}
+        call = tool_call(name=LOAD_SKILL, args=args, id=f"skill-{scope.calls[-1]}")
         yield SkillRequest(call, cast("Asker", asker), arguments)
 
 

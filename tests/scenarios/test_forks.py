@@ -126,10 +126,12 @@ def test_a_skill_runs_by_itself_and_the_thread_sees_its_result_alone(
 
 
 def test_a_person_runs_one_and_its_words_are_the_task(compiled: Compile, forked: Any) -> None:
-    forked("count")
-    agent = compiled(model_of(["they are 7"], inside=["seven"]))
+    forked("count", body="Count $1.\n")
+    prompts: list[str] = []
+    agent = compiled(model_of(["they are 7"], inside=[seeing(prompts, "seven")]))
     state = ask(agent, f"/count {TASK}")
     assert "seven" in results(state)[0]
+    assert f"Count {TASK.split()[1]}." in prompts[0]
 
 
 def test_both_paths_tell_what_goes_on_inside_with_its_place(compiled: Compile, forked: Any) -> None:
