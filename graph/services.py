@@ -44,9 +44,9 @@ from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.links.attempt import Acting
-from skills_agent.nodes.model_call import ModelRequests, Models
+from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.nodes.policy import AskedCalls, Policy
-from skills_agent.nodes.wrapped_models import ModelRunnable
+from skills_agent.nodes.wrapped_models import ModelRunnable, Models
 from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry

@@ -39,12 +39,12 @@ from skills_agent.nodes.reply import (
 )
 from skills_agent.nodes.schemas import lean_tools, load_skill_schema, strict_schema
 from skills_agent.nodes.two_paths import Steps, Waiting
-from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
+from skills_agent.nodes.wrapped_models import ChosenModel, Models, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.tool_spec import CALL_TOOL, FETCH_URL
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
-from skills_agent.state.records import Ledger, active_skills
+from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -69,42 +69,6 @@ checkpoints."""
 
 LEAN: Final = "skills_agent_lean"
 """In a tool's metadata: its schema may be told with fewer words."""
-
-
-class ChosenModel(NamedTuple):
-    """A chat model, perhaps inside another Runnable, and the name that it has in errors."""
-
-    name: str
-    chat: ModelRunnable
-    window: int
-    """Tokens that it can read."""
-    writes: bool
-    """False for one that answers by rules or from a script: it cannot write a summary."""
-    reads_records: bool = False
-    """True for the offline model: it gets the records that a prompt is rendered from. No provider does."""
-    breakpoints: bool = False
-    """Whether its prompt cache keeps what breakpoints say."""
-    address: str = ""
-    """Host and port of its server, where they are known."""
-    said: Sequence[tuple[str, str]] = ()
-    """What of a loaded skill's `model` and `effort` does not count: the skill, and a sentence."""
-    fault: str = ""
-    """Why this is not the model that a skill names: that one cannot be made."""
-
-    def __str__(self) -> str:
-        """Return what a person is told of it."""
-        return f"{self.name} at {self.address}" if self.address else self.name
-
-
-class Models(NamedTuple):
-    """Where models come from."""
-
-    choose: Callable[[Context], ChosenModel]
-    """The caller's (None: the operator's); raises where it may not be used."""
-    for_skills: Callable[[Context, Ledger], ChosenModel]
-    """The one that loaded skills name, where the operator allows it, else the same; raises as `choose`."""
-    window: Callable[[Context, Ledger], int]
-    """The tokens that this model can read; a usual number where it cannot be used."""
 
 
 class ModelCall(NamedTuple):
@@ -258,9 +222,8 @@ class ModelRequests:
             except ModelCallError as error:
                 if model not in str(error):
                     error.args = (f"{model}: {error}",)
-                if (
-                    watch.usage
-                ):  # The update of a node that fails is lost: the graph counts it (`count_spent`).
+                # The update of a node that fails is lost: the graph counts it (`count_spent`).
+                if watch.usage:
                     vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage, chosen.name))
                 is_last = has_failed or attempt >= min(calls, MAX_TRIES)
                 is_last = is_last or bool(runtime.control and runtime.control.drain_requested)

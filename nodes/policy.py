@@ -35,7 +35,7 @@ from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 
 if TYPE_CHECKING:
-    from skills_agent.nodes.model_call import Models
+    from skills_agent.nodes.wrapped_models import Models
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,11 @@ from langchain_core.messages import (
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.model_call import ChosenModel, ModelRequests
+from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.nodes.model_errors import ModelCallError
 from skills_agent.nodes.reply import Reply, usage_of
 from skills_agent.nodes.two_paths import Steps, Waiting
+from skills_agent.nodes.wrapped_models import ChosenModel
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of

@@ -5,15 +5,60 @@ then: the retry and what was bound would be lost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.tools import BaseTool
 
+from skills_agent.state.context import Context
+from skills_agent.state.records import Ledger
+
 ModelRunnable: TypeAlias = Runnable[Any, Any]
 """A chat model, or a Runnable around one."""
+
+
+class ChosenModel(NamedTuple):
+    """A chat model, perhaps inside another Runnable, and the name that it has in errors."""
+
+    name: str
+    chat: ModelRunnable
+    window: int
+    """Tokens that it can read."""
+    writes: bool
+    """False for one that answers by rules or from a script: it cannot write a summary."""
+    reads_records: bool = False
+    """True for the offline model: it gets the records that a prompt is rendered from. No provider does."""
+    breakpoints: bool = False
+    """Whether its prompt cache keeps what breakpoints say."""
+    address: str = ""
+    """Host and port of its server, where they are known."""
+    said: Sequence[tuple[str, str]] = ()
+    """What of a loaded skill's `model` and `effort` does not count: the skill, and a sentence."""
+    fault: str = ""
+    """Why this is not the model that a skill names: that one cannot be made."""
+
+    def __str__(self) -> str:
+        """Return what a person is told of it."""
+        return f"{self.name} at {self.address}" if self.address else self.name
+
+
+class Models(NamedTuple):
+    """Where models come from."""
+
+    choose: Callable[[Context], ChosenModel]
+    """The caller's (None: the operator's); raises where it may not be used."""
+    for_skills: Callable[[Context, Ledger], ChosenModel]
+    """The one that loaded skills name, where the operator allows it, else the same; raises as `choose`."""
+    window: Callable[[Context, Ledger], int]
+    """The tokens that this model can read; a usual number where it cannot be used."""
+
+
+def full_name(name: str) -> str:
+    """Return a model's name as it is written here: Studio's picker writes `openai/gpt-5`."""
+    provider, slash, model = (name := name.strip()).partition("/")
+    return f"{provider}:{model}" if slash and ":" not in provider else name
 
 
 def _inside(model: ModelRunnable) -> Sequence[ModelRunnable]:

@@ -7,10 +7,8 @@ from typing import Any, Final, get_args
 
 from langchain_core.language_models import BaseChatModel
 
-from skills_agent.graph.models.provider import full_name
-from skills_agent.nodes.model_call import ChosenModel
 from skills_agent.nodes.model_errors import ModelError
-from skills_agent.nodes.wrapped_models import changed_inside, chat_models
+from skills_agent.nodes.wrapped_models import ChosenModel, changed_inside, chat_models, full_name
 from skills_agent.state.records import LoadedSkill
 
 _EFFORT: Final = "reasoning_effort"

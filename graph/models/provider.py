@@ -11,15 +11,27 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import SecretStr, ValidationError
 
-from skills_agent.graph.models.available import LOCAL_PORTS, PROVIDERS, default_model, local_address, set_up
+from skills_agent.graph.models.available import (
+    LOCAL_PORTS,
+    PROVIDERS,
+    default_model,
+    local_address,
+    set_up,
+)
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
 from skills_agent.graph.settings import STRICTER, Settings, SettingsError
 from skills_agent.graph.user_folders import process_environment
-from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.model_errors import ModelError
-from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
+from skills_agent.nodes.wrapped_models import (
+    ChosenModel,
+    ModelRunnable,
+    Models,
+    chat_models,
+    full_name,
+    has_bound_tools,
+)
 from skills_agent.skills.errors import did_you_mean, list_names, nearest
 from skills_agent.state.context import Context
 from skills_agent.state.records import Ledger, active_skills
@@ -35,12 +47,6 @@ PARAMETERS = frozenset(
     {"max_retries", "max_tokens", "reasoning_effort", "seed", "temperature", "timeout", "top_p"}
 )
 """What an operator may set for a provider's model."""
-
-
-def full_name(name: str) -> str:
-    """Return a model's name as it is written here: Studio's picker writes `openai/gpt-5`."""
-    provider, slash, model = (name := name.strip()).partition("/")
-    return f"{provider}:{model}" if slash and ":" not in provider else name
 
 
 def resolve_model(

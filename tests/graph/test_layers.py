@@ -93,6 +93,7 @@ LOOSER: dict[str, Any] = {
     "dynamic_context": "on",
     "read_images": True,
     "fork_skills": "inherit",
+    "hooks_handlers": {"PreToolUse": [{"hooks": [{"type": "command", "command": "evil"}]}]},
     "audit": "off",
     "audit_folder": "/tmp/evil",
 }

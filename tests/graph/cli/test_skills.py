@@ -106,7 +106,7 @@ def test_lint_exits_with_1_for_errors_alone(cli: CommandLine) -> None:
 
 
 def test_lint_tells_a_machine_code_file_line_and_advice(cli: CommandLine) -> None:
-    cli.write_skill("---\nname: rain-gauge\ndescription: For d.\nhooks: x\n---\n\nDo it.\n")
+    cli.write_skill("---\nname: rain-gauge\ndescription: For d.\nshell: x\n---\n\nDo it.\n")
     told = cli.run("skills", "lint", str(cli.skills / "rain-gauge"), "--json").value
     path = str(cli.skills / "rain-gauge" / "SKILL.md")
     found = told["findings"][0]

@@ -7,6 +7,7 @@ def test_framework_tools_are_those_that_make_skills_plans_and_questions_work() -
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
     assert framework == {
         *("load_skill", "unload_skill", "search_skills", "read_resource", "update_plan", "ask_user"),
+        "call_tool",  # and so is each of a skill
         "task",  # each call of the subagent is judged
         # What was started was allowed.
         *("command_output", "stop_command"),
