@@ -123,7 +123,7 @@ class FreshIds(ScriptedChatModel):
         self, messages: Sequence[BaseMessage], tools: frozenset[str], records: ModelCall | None
     ) -> AIMessage:
         self.points.reach("before the model")
-        is_alone = next(each for each in messages if isinstance(each, HumanMessage)).text == ALONE
+        is_alone = ALONE in next(each for each in messages if isinstance(each, HumanMessage)).text
         plays = ScriptedChatModel(ALONE_REPLIES) if is_alone else super()
         message = plays.reply(messages, tools, records)
         wanted = [{**each, "id": f"call-{secrets.token_hex(4)}"} for each in message.tool_calls]
