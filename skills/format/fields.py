@@ -44,8 +44,7 @@ _TOOLS_MEANING = (
 )
 _METADATA_MEANING = (
     'texts; nested values are kept as JSON. `idempotent: "scripts/a.py scripts/b.py"` is acted on: these run '
-    "again without a question after a run that was cut off ([guarantees.md](guarantees.md)). "
-    "`cwd: skill`: scripts start in the skill's folder ([Scripts](#scripts))"
+    "again without a question after a run that was cut off ([guarantees.md](guarantees.md))"
 )
 _DEPENDENCIES_MEANING = (
     "packages and programs that the skill needs: `python>=3.11, pandas>=2`, as text, as a list or by kind"
