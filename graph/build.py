@@ -175,17 +175,16 @@ def _nodes(
         gate: lambda *step: gate(*step, policy=it.policy, limits=settings, running=running),
         approve: lambda *step: approve(*step, policy=it.policy),
         act: lambda *step: act(*step, at=it.acting),
-        fork: lambda *step: fork(*step, at=_forking(it, agent)),
+        fork: lambda *step: fork(
+            *step,
+            at=Forking(
+                agent,
+                {each.name: each for each in it.parts.get("subagents", ())},
+                limits=settings,
+                policy=it.policy,
+                state_now=state_now,
+                inherits=settings.fork_skills == "inherit",
+            ),
+        ),
         answer: lambda *step: answer(*step, requests=requests(), policy=it.policy),
     }
-
-
-def _forking(it: Services, agent: Callable[[], CompiledAgent]) -> Forking:
-    return Forking(
-        agent=agent,
-        subagents={each.name: each for each in it.parts.get("subagents", ())},
-        skills=it.settings.fork_skills,
-        limits=it.settings,
-        policy=it.policy,
-        state_now=state_now,
-    )

@@ -115,11 +115,7 @@ def hooks_of_tasks(services: Any, at_once: bool) -> Callable[..., Any]:
     made = cache(lambda: first("skill_hooks", lambda _: lambda *_: None)(services))
     if at_once:
         made()
-
-    def hooks_of_task(*task: Any) -> Any:
-        return made()(*task)
-
-    return hooks_of_task
+    return lambda *task: made()(*task)  # noqa: PLW0108 - `made` is called late
 
 
 def brings(name: str) -> bool:

@@ -69,12 +69,9 @@ def discover(
         verdicts = state.get("verdicts") or {}
         messages = [true_answer(message, running, verdicts, _forks(state)) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
-    if context.fork and turn == 1:
-        update |= AgentUpdate(
-            grants={**context.fork.grants},
-            skills_loaded={**context.fork.ledger},
-            skill_resources={**context.fork.resources},
-        )
+    if (scope := context.scope).path and turn == 1:
+        update["grants"], update["skills_loaded"] = {**scope.grants}, {**scope.ledger}
+        update["skill_resources"] = {**scope.resources}
     before = state.get("catalog") or None
     record, unloading = _NO_CATALOG, None
     if context.enable_skills:

@@ -5,7 +5,7 @@ What it asks, a person is asked in the thread around it. That thread gets its re
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final, NamedTuple, cast
 
 from langchain_core.messages import HumanMessage, ToolMessage
@@ -21,10 +21,8 @@ from skills_agent.state.context import Context
 from skills_agent.state.forks import (
     MAX_FORKS,
     TASK,
-    ForkedSkill,
     ForkName,
     ForkScope,
-    ForkSkills,
     Subagent,
     skill_label,
 )
@@ -52,18 +50,17 @@ BUILT_IN: Final[Mapping[str, Subagent]] = {
 """What skills of Claude Code name, in lower case. A host's subagent of the name comes first."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Forking:
+class Forking(NamedTuple):
     """What forks work with."""
 
     agent: Callable[[], Runnable[Any, Any]]
-    """Returns the graph that forks run."""
+    """Returns the graph that they run."""
     subagents: Mapping[str, Subagent]
-    skills: ForkSkills
-    """Whether a fork begins with the skills that its caller has loaded."""
     limits: Limits
     policy: Policy
     state_now: Callable[[], AgentState]
+    inherits: bool
+    """Whether one begins with the skills that its caller has loaded."""
 
 
 class _Job(NamedTuple):
@@ -72,7 +69,7 @@ class _Job(NamedTuple):
     label: str
     agent: Subagent
     message: str
-    skill: ForkedSkill | None = None
+    skill: Admission | None = None
     note: str = ""
 
 
@@ -89,7 +86,7 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
         return AgentUpdate(messages=[job])
     share = _share(state, context.narrow(at.limits))
     why = "" if share else "the budget of model calls for this turn is spent"
-    why = why or (f"agents are {MAX_FORKS} deep already" if len(context.fork_path) >= MAX_FORKS else "")
+    why = why or (f"agents are {MAX_FORKS} deep already" if len(context.scope.path) >= MAX_FORKS else "")
     if share is None or why:
         return AgentUpdate(messages=[refusal(job.call_id, job.tool, f"Not run: {why}. Do it yourself.")])
     hooks = at.policy.hooks(state, job.call_id) if job.skill is None else None
@@ -98,13 +95,13 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
         if denied := hooks.fire("PreToolUse", call, tool_use_id=job.call_id).denied:
             message = refusal(job.call_id, job.tool, f"Not run: {denied}")
             return AgentUpdate(messages=[message], usage=hooks.usage)
-    inner = _narrowed(context, job, _scope(job, state, context, share, inherits=at.skills == "inherit"))
+    inner = _narrowed(context, job, _scope(job, state, context.scope, share, inherits=at.inherits))
     config = get_config()
-    name = ForkName("/".join((*(context.fork.calls if context.fork else ()), job.call_id)))
+    name = ForkName("/".join(inner.scope.calls))
     named = {**config.get("configurable", {}), FORK_KEY: name}
     given: dict[str, Any] = {"messages": [HumanMessage(job.message, id=f"{TASK_ID}{job.call_id}")]}
     if job.skill:
-        given["skills"] = [job.skill.name]
+        given["skills"] = [job.skill["skills"][-1]["name"]]
     arguments = {"config": RunnableConfig(**{**config, "configurable": named}), "context": inner}
     output: AgentOutput = yield Waiting(at.agent(), given, arguments, is_graph=True)
     usage = output["usage"]
@@ -145,7 +142,7 @@ def _job(
         label_of(request),
         agent or BUILT_IN["general-purpose"],
         f"Use the skill {skill['name']}: {admission['arguments'] or said}".rstrip(": "),
-        ForkedSkill(skill["name"], skill["source"], admission["arguments"], admission["asked_by"]),
+        admission,
         note,
     )
 
@@ -169,16 +166,16 @@ def _share(state: AgentState, limits: Limits) -> Limits | None:
     return Limits(**{**whole, **shares}) if shares["max_model_calls"] else None
 
 
-def _scope(job: _Job, state: AgentState, context: Context, share: Limits, *, inherits: bool) -> ForkScope:
-    around, ledger = context.fork, state.get("skills_loaded") or {}
+def _scope(job: _Job, state: AgentState, around: ForkScope, share: Limits, *, inherits: bool) -> ForkScope:
+    ledger = state.get("skills_loaded") or {}
     return ForkScope(
-        path=(*context.fork_path, job.label),
-        calls=(*(around.calls if around else ()), job.call_id),
+        path=(*around.path, job.label),
+        calls=(*around.calls, job.call_id),
         limits=share,
         skill=job.skill,
         prompt=job.agent.prompt,
-        skill_sets=tuple(filter(None, (*(around.skill_sets if around else ()), job.agent.skills))),
-        callers=(*(around.callers if around else ()), ledger),
+        skill_sets=(*around.skill_sets, *([job.agent.skills] if job.agent.skills else [])),
+        callers=(*around.callers, ledger),
         grants=state.get("grants") or {},
         ledger=ledger if inherits else {},
         resources=(state.get("skill_resources") or {}) if inherits else {},

@@ -112,15 +112,15 @@ def put_question(
 
 def _with_path(question: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a question that says who asks, where that is a fork: it is put in the thread around it."""
-    fork = Context.of(get_runtime(Context).context).fork
-    if fork is None:
+    path = Context.of(get_runtime(Context).context).scope.path
+    if not path:
         return question
-    asker = f"Asked by the {' > '.join(fork.path)}."
+    asker = f"Asked by the {' > '.join(path)}."
     requests = [
         {**each, "description": f"{escape_markdown(asker)}\n\n{each['description']}"}
         for each in question["action_requests"]
     ]
-    return {**question, "action_requests": requests, ASKED_BY: list(fork.path)}
+    return {**question, "action_requests": requests, ASKED_BY: [*path]}
 
 
 def _refuse_unseen(question: Mapping[str, Any], answer: T) -> T:

@@ -87,8 +87,7 @@ class Judge(Step):
     @property
     def _permissions(self) -> list[Permission]:
         """What passes a fork passes each that is around it, too."""
-        callers = self.context.fork.callers if self.context.fork else ()
-        around = (AgentState(skills_loaded={**ledger}) for ledger in callers)
+        around = (AgentState(skills_loaded={**ledger}) for ledger in self.context.scope.callers)
         return [self._permission, *map(self.policy.permission, around)]
 
     def _is_asked_about(self, call: Call) -> bool:

@@ -147,8 +147,8 @@ class ModelRequests:
         """Ask a model; return its reply, or one that says that no prompt can fit."""
         messages, skills, note, hidden, calls = call
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
-        fork = Context.of(runtime.context).fork
-        system = "\n\n".join(filter(None, (self.system_prompt(state), fork.prompt if fork else "")))
+        scope = Context.of(runtime.context).scope
+        system = "\n\n".join(filter(None, (self.system_prompt(state), scope.prompt)))
         offered = () if hidden is None else (*self.tools, *self.provider_tools)
         names = tuple(name for name in offered if name not in (hidden or ()))
         if FETCH_URL in names and not has_address(system, state.get("skills_loaded"), messages):

@@ -141,8 +141,8 @@ class Policy:
     def hooks(self, state: AgentState, about: str) -> SkillHooks | None:
         """Return the hooks of the calling task, by what it is about; None where nobody has any."""
         context = get_runtime(Context).context
-        fork = context.fork if isinstance(context, Context) else None
-        for ledger in (state.get("skills_loaded"), *(fork.callers if fork else ())):
+        callers = context.scope.callers if isinstance(context, Context) else ()
+        for ledger in (state.get("skills_loaded"), *callers):
             if self.is_hooked or any(
                 it.get("hooks") and not it["unloaded"] for it in (ledger or {}).values()
             ):

@@ -115,7 +115,7 @@ def select(
         if tombstones:
             update["skills_loaded"] = tombstones
             state = {**state, "skills_loaded": {**state["skills_loaded"], **tombstones}}
-        named = _of_fork(state, context.fork) if context.fork else _requests(state, catalog)
+        named = _of_fork(state, context.scope) if context.scope.path else _requests(state, catalog)
         requests = [*_reloads(state, on_change, skills), *named]
         if requests:
             calls = [request.call for request in requests]
@@ -147,15 +147,15 @@ def select(
 def _of_fork(state: AgentState, scope: ForkScope) -> Iterator[SkillRequest]:
     """Yield the request for the skill that a fork is for. Its message is no person's words."""
     if scope.skill and state.get("skills"):
-        name, source, arguments, asker = scope.skill
-        args = {"name": name, "source": source, "arguments": arguments}
+        skill, arguments = scope.skill["skills"][-1], scope.skill["arguments"]
+        args = {"name": skill["name"], "source": skill["source"], "arguments": arguments}
         call = tool_call(name=LOAD_SKILL, args=args, id=f"skill-{scope.calls[-1]}")
-        yield SkillRequest(call, cast("Asker", asker), arguments)
+        yield SkillRequest(call, cast("Asker", scope.skill["asked_by"]), arguments)
 
 
 def _runs_alone(context: Context, skill: SkillMetadata) -> bool:
     """Return whether a skill is to run by itself: not inside of its own fork, and not too deep."""
-    path = context.fork_path
+    path = context.scope.path
     return skill.is_forked and skill_label(skill.name) not in path and len(path) < MAX_FORKS
 
 
@@ -163,7 +163,7 @@ def _forked(admission: Admission, catalog: Catalog, context: Context) -> Admissi
     """Return an admission that says so where its skill runs by itself, or is too deep for that."""
     wanted = admission["skills"][-1]
     skill = catalog.get(wanted["name"], wanted["source"])
-    is_inside = skill is not None and skill_label(skill.name) in context.fork_path
+    is_inside = skill is not None and skill_label(skill.name) in context.scope.path
     if not skill or not skill.is_forked or "again" in admission or is_inside:
         return admission
     if _runs_alone(context, skill):

@@ -44,11 +44,7 @@ class Step:
         For a fork, also those of the threads around it: their words are in what it was asked.
         """
         own = self.state.get("skills_loaded") or {}
-        around = (
-            [each for ledger in self.context.fork.callers for each in ledger.values()]
-            if self.context.fork
-            else ()
-        )
+        around = [each for ledger in self.context.scope.callers for each in ledger.values()]
         # One of the same name and another content counts beside the own one.
         others = {
             f"{each['name']} of the caller" if each["name"] in own else each["name"]: each for each in around

@@ -80,7 +80,7 @@ class Context(BaseModel):
     max_loaded_skills: int | None = _at_most("Loaded skills", "at a time")
 
     _of_host: bool = PrivateAttr(default=False)
-    _fork: ForkScope | None = PrivateAttr(default=None)
+    _scope: ForkScope = PrivateAttr(default_factory=ForkScope)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -133,30 +133,25 @@ class Context(BaseModel):
         return self._of_host
 
     @property
-    def fork(self) -> ForkScope | None:
-        """The fork that asks; None for a caller outside of the agent."""
-        return self._fork
-
-    @property
-    def fork_path(self) -> tuple[str, ...]:
-        """The forks that ask, outermost first; none for a caller outside of the agent."""
-        return self._fork.path if self._fork else ()
+    def scope(self) -> ForkScope:
+        """What a fork may do; of a caller outside of the agent, one without a path."""
+        return self._scope
 
     def forked(self, scope: ForkScope, **narrowed: Any) -> "Context":
         """Return the context of a fork. No client can say that it is one."""
         made = Context(**{**self.model_dump(exclude_unset=True), **narrowed})
-        made._of_host, made._fork = self._of_host, scope
+        made._of_host, made._scope = self._of_host, scope
         return made
 
     @property
     def skill_sets(self) -> tuple[str, ...]:
         """The names of the skill sets that a skill has to be in, all of them."""
         own = () if self.skills is None else (self.skills,)
-        return (*own, *(self._fork.skill_sets if self._fork else ()))
+        return (*own, *self._scope.skill_sets)
 
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less, or to a fork's share."""
-        limits = self._fork.limits if self._fork else limits
+        limits = self._scope.limits or limits
         operators = {limit.name: getattr(limits, limit.name) for limit in fields(Limits)}
         lowered = {name: min(most, getattr(self, name, None) or most) for name, most in operators.items()}
         return Limits(**lowered)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from skills_agent.state.records import GrantRecord, LoadedSkill, SkillResources
+from skills_agent.state.records import Admission, GrantRecord, LoadedSkill, SkillResources
 
 if TYPE_CHECKING:
     from skills_agent.state.budget import Limits
@@ -38,40 +39,35 @@ class Subagent:
     prompt: str = ""
     """Added to the agent's instructions."""
     tools: tuple[str, ...] | None = None
-    """Names of the tools that it may use, beside those for skills and plans; None: all of its caller's."""
+    """Tools, or calls of them, that it may use beside those for skills and plans; None: its caller's."""
     model: str | None = None
     """One of `allowed_models`; None: its caller's."""
     skills: str | None = None
     """The name of a set of the setting `skill_sets`: only its skills may be loaded."""
 
 
-class ForkedSkill(NamedTuple):
-    """The skill that a fork is for, as it was asked for."""
-
-    name: str
-    source: str
-    arguments: str
-    asked_by: str
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ForkScope(NamedTuple):
-    """What one fork may do beside what its caller may: less, never more."""
+    """What one fork may do beside what its caller may: less, never more. One without a path is none."""
 
-    path: tuple[str, ...]
+    path: tuple[str, ...] = ()
     """Who asks, outermost first: `skill pdf-kit`, `agent reviewer`."""
-    calls: tuple[str, ...]
+    calls: tuple[str, ...] = ()
     """Ids of the calls that the forks around it, and it, are the answers to: the journal names it by them."""
-    limits: "Limits"
+    limits: "Limits | None" = None
     """Its share of what the caller's turn has left."""
-    skill: ForkedSkill | None
-    prompt: str
-    skill_sets: tuple[str, ...]
-    callers: tuple[Mapping[str, LoadedSkill], ...]
+    skill: Admission | None = None
+    """The skill that it is for, as its caller was to have it."""
+    prompt: str = ""
+    skill_sets: tuple[str, ...] = ()
+    callers: tuple[Mapping[str, LoadedSkill], ...] = ()
     """The ledgers of those around it, outermost first: what restricts them restricts it, and who does not
     trust one of their skills does not trust its words."""
-    grants: Mapping[str, GrantRecord]
+    grants: Mapping[str, GrantRecord] = _NOTHING
     """What persons granted its caller."""
-    ledger: Mapping[str, LoadedSkill]
+    ledger: Mapping[str, LoadedSkill] = _NOTHING
     """The skills that it begins with, which its caller has loaded; none where it is isolated."""
-    resources: Mapping[str, SkillResources]
+    resources: Mapping[str, SkillResources] = _NOTHING
     """The files of these."""

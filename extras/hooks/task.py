@@ -115,7 +115,7 @@ class TaskHooks:
 
         In a fork, what is no call is no event of the thread around it.
         """
-        is_own = call is None and self._judge.context.fork is not None
+        is_own = call is None and bool(self._judge.context.scope.path)
         owned = [
             OwnedHook(hook, "the operator", str(at)) for at, hook in enumerate(() if is_own else self._own)
         ]

@@ -1,6 +1,5 @@
 """The tool that gives a task to a subagent of the host. The node `fork` carries it out, and no tool does."""
 
-from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
@@ -19,11 +18,12 @@ conversation: say in the task all that it needs. Several in one message are done
 
 def task_tools(subagents: Sequence[Subagent], settings: Settings, *, has_own_model: bool) -> list[BaseTool]:
     """Return the tool for these subagents. Raises SettingsError for what cannot be one."""
-    for each in subagents:
-        _check(each, settings, has_own_model=has_own_model)
-    if twice := [name for name, times in Counter(each.name for each in subagents).items() if times > 1]:
-        raise SettingsError(f"Two subagents are named {twice[0]}: rename one.")
+    faults = (_fault(each, settings, has_own_model=has_own_model) for each in subagents)
+    if fault := next(filter(None, faults), ""):
+        raise SettingsError(fault)
     names = tuple(each.name for each in subagents)
+    if len({*names}) < len(names):
+        raise SettingsError(f"Two subagents are named alike: {list_names(names)}.")
     fields: dict[str, Any] = {"agent": (Literal[names], ...), "task": (str, ...)}
     lines = [_DESCRIPTION, *(f"- {each.name}: {each.description}" for each in subagents)]
     return [
@@ -41,23 +41,17 @@ def _carried_out_elsewhere(agent: str, task: str) -> str:
     raise AssertionError(f"the graph carries out tasks: {agent}, {task}")
 
 
-def _check(each: Subagent, settings: Settings, *, has_own_model: bool) -> None:
-    if not isinstance(each, Subagent) or not each.name.strip() or not each.description.strip():
-        raise SettingsError(
-            'A subagent is Subagent(name="...", description="..."): the model chooses by both.'
-        )
-    if wrong := next((tool for tool in each.tools or () if "(" in tool), None):
-        raise SettingsError(f"The subagent {each.name} has names of tools, and {wrong!r} is a pattern.")
+def _fault(each: Subagent, settings: Settings, *, has_own_model: bool) -> str:
+    """Return what is wrong with a subagent; empty for nothing."""
+    if not isinstance(each, Subagent) or not (each.name.strip() and each.description.strip()):
+        return 'A subagent is Subagent(name="...", description="..."): the model chooses by both.'
+    who = f"The subagent {each.name}"
     if each.skills is not None and each.skills not in settings.skill_sets:
-        known = list_names([*settings.skill_sets])
-        raise SettingsError(
-            f"The subagent {each.name} has no skill set {each.skills!r} here. There are: {known}."
+        return (
+            f"{who} has no skill set {each.skills!r} here. There are: {list_names([*settings.skill_sets])}."
         )
     if each.model and has_own_model:
-        raise SettingsError(
-            f"The subagent {each.name} has no model of its own where the agent's is an object."
-        )
+        return f"{who} has no model of its own where the agent's is an object."
     if each.model and not any(fnmatchcase(each.model, pattern) for pattern in settings.allowed_models):
-        raise SettingsError(
-            f"The subagent {each.name} may not have the model {each.model!r}: add it to `allowed_models`."
-        )
+        return f"{who} may not have the model {each.model!r}: add it to `allowed_models`."
+    return ""
