@@ -157,7 +157,7 @@ def loaded(model: str | None = None, **more: Any) -> dict[str, LoadedSkill]:
     [
         ("openai:first", None, "openai:second", "openai:second"),
         ("offline", None, "openai:second", "offline"),
-        ("anthropic:first", None, "openai:second", "anthropic:first"),
+        pytest.param("anthropic:first", None, "openai:second", "anthropic:first", marks=pytest.mark.slow),
         ("offline", ["openai:second"], "openai:second", "openai:second"),
         ("openai:first", ["openai:gpt-5", "openai:gpt-5-mini"], "GPT-5", "openai:gpt-5"),
         ("openai:first", ["openai:gpt-5-mini"], "gpt-5", "openai:gpt-5-mini"),
@@ -267,10 +267,15 @@ def test_the_effort_of_a_skill_reaches_the_server_and_one_that_it_refuses_is_lef
         ("openai:gpt-4o", "low", {}, "the model does not take it"),
         ("openai:gpt-5-mini", "max", {}, "the model does not take it"),
         ("openai:any", "max", {"reasoning_effort": "low"}, "the operator set low"),
-        ("anthropic:claude-opus-5-5", "max", {}, ""),
-        ("google_genai:gemini-9", "high", {}, ""),
-        ("google_genai:gemini-9", "max", {}, "the model does not take it"),
         ("offline", "low", {}, "the model does not take it"),
+        *(
+            pytest.param(model, effort, {}, why, marks=pytest.mark.slow)
+            for model, effort, why in (
+                ("anthropic:claude-opus-5-5", "max", ""),
+                ("google_genai:gemini-9", "high", ""),
+                ("google_genai:gemini-9", "max", "the model does not take it"),
+            )
+        ),
     ],
 )
 def test_an_effort_is_given_to_a_class_that_declares_it_and_a_model_that_has_it(

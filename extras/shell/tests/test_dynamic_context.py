@@ -203,6 +203,7 @@ def graph_of(make: Make, model: Any) -> Any:
     return build_graph(make().settings, model=model).compile(InMemorySaver())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_strict_providers_take_the_calls(make: Make, provider: str) -> None:
     with strict_server(provider) as server:
