@@ -17,7 +17,7 @@ def test_a_fork_is_streamed_asks_survives_a_restart_and_answers(tmp_path: Path) 
     try:
         client = server.start()
         thread = client.threads.create()["thread_id"]
-        question = {"messages": [{"role": "user", "content": "/pea-census harvest.csv"}]}
+        question: Any = {"messages": [{"role": "user", "content": "/pea-census harvest.csv"}]}
         parts = client.runs.stream(
             thread, "agent", input=question, stream_mode="updates", stream_subgraphs=True
         )
