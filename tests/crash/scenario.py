@@ -124,8 +124,8 @@ class FreshIds(ScriptedChatModel):
     ) -> AIMessage:
         self.points.reach("before the model")
         is_alone = ALONE in next(each for each in messages if isinstance(each, HumanMessage)).text
-        plays = ScriptedChatModel(ALONE_REPLIES) if is_alone else super()
-        message = plays.reply(messages, tools, records)
+        reply = ScriptedChatModel(ALONE_REPLIES).reply if is_alone else super().reply
+        message = reply(messages, tools, records)
         wanted = [{**each, "id": f"call-{secrets.token_hex(4)}"} for each in message.tool_calls]
         return message.model_copy(update={"id": f"{message.id}-{secrets.token_hex(4)}", "tool_calls": wanted})
 
