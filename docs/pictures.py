@@ -38,10 +38,12 @@ ORDERS: Final = "region,amount\nnorth,3\nsouth,4\n"
 _COLUMNS, _LINES = 92, 60
 _FONTS: Final = re.compile(r"@font-face \{.*?\}\s*|<!--.*?-->", re.DOTALL)
 """rich's pictures load a font from another host: any font of fixed width does."""
+_ROWS: Final = ("summarize select load", "discover decide answer", "gate approve act", "- - fork")
 _PLACES: Final = {
     name: (84 + 168 * column, 50 + 120 * row)
-    for row, names in enumerate(("summarize select load", "discover decide answer", "gate approve act"))
+    for row, names in enumerate(_ROWS)
     for column, name in enumerate(names.split())
+    if name != "-"
 }
 """The middle of each node."""
 _BEND: Final = 0.2
@@ -142,7 +144,7 @@ def _graph(workspace: Path, home: Path) -> str:
         lines += [_number(number, *_middle(*edge)), _number(number, 540, row)]
         told = escape(f"{edge[0]} → {edge[1]}: {labels[edge]}")
         lines.append(f'<text class="told" x="558" y="{row + 5}">{told}</text>')
-    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 340" role="img">'
+    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 460" role="img">'
     title = f"<title>The nodes of a turn: {' → '.join(path)}</title>"
     page = '<rect width="100%" height="100%" rx="12" fill="#ffffff"/>'
     return "\n".join([head, title, f"<style>{_STYLE}</style>", page, *lines, "</svg>", ""])

@@ -18,10 +18,12 @@ from skills_agent.pages.html import element
 from skills_agent.skills.text import cut
 
 _WIDTH: Final = 326
+_ROWS: Final = ("summarize select load", "discover decide answer", "gate approve act", "- - fork")
 _PLACES: Final = {
     name: (45.0 + 118 * column, 24.0 + 66 * row)
-    for row, names in enumerate(("summarize select load", "discover decide answer", "gate approve act"))
+    for row, names in enumerate(_ROWS)
     for column, name in enumerate(names.split())
+    if name != "-"
 }
 """The middle of each node of ours; a host's own are not drawn."""
 _BEND: Final = 0.22
@@ -65,7 +67,7 @@ def _graph(turn: Sequence[ThreadStep], graph: Graph) -> Element:
         element("title", " → ".join(", ".join(nodes) for nodes in ran)),
         *(each for edge in sorted(edges, key=taken.__getitem__) for each in _edge(*edge, taken[edge])),
         *(each for name in _PLACES for each in _node(name, kinds.get(name, ""))),
-        viewBox=f"0 0 {_WIDTH} 188",
+        viewBox=f"0 0 {_WIDTH} {66 * len(_ROWS) - 10}",
         role="img",
     )
 
