@@ -5,7 +5,7 @@ What it asks, a person is asked in the thread around it. That thread gets its re
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from langchain_core.messages import HumanMessage, ToolMessage
@@ -82,8 +82,6 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
     """
     state, context = at.state_now(), Context.of(runtime.context)
     job = _job(request, state, at.subagents)
-    if isinstance(job, ToolMessage):
-        return AgentUpdate(messages=[job])
     share = _share(state, context.narrow(at.limits))
     why = "" if share else "the budget of model calls for this turn is spent"
     why = why or (f"agents are {MAX_FORKS} deep already" if len(context.scope.path) >= MAX_FORKS else "")
@@ -119,18 +117,13 @@ def label_of(request: Admission | CallRequest) -> str:
     return skill_label(request["skills"][-1]["name"])
 
 
-def _job(
-    request: Admission | CallRequest, state: AgentState, subagents: Mapping[str, Subagent]
-) -> _Job | ToolMessage:
-    """Return what is to be done; or what answers a call that names no subagent."""
+def _job(request: Admission | CallRequest, state: AgentState, subagents: Mapping[str, Subagent]) -> _Job:
+    """Return what is to be done. The gate lets no task pass that names no subagent: its schema has all."""
     human = last_human(state.get("messages") or [])
     said = typed_text(human) if human else ""
     if "call" in request:
         call = cast("CallRequest", request)["call"]
-        name, task = str(call["args"].get("agent")), str(call["args"].get("task"))
-        if name not in subagents:
-            text = f"There is no subagent {name!r}. There are: {', '.join(subagents) or 'none'}."
-            return refusal(call["id"] or "", TASK, text)
+        name, task = str(call["args"]["agent"]), str(call["args"]["task"])
         return _Job(call["id"] or "", TASK, label_of(request), subagents[name], task)
     admission: Admission = request
     skill, wanted = admission["skills"][-1], admission.get("fork", "")
@@ -161,9 +154,8 @@ def _share(state: AgentState, limits: Limits) -> Limits | None:
         "max_tool_calls": limits.max_tool_calls - spent["tool_calls"],
         "max_script_runs": limits.max_script_runs - spent["script_runs"],
     }
-    shares = {name: max(0, most) // max(1, forks) for name, most in left.items()}
-    whole = {limit.name: getattr(limits, limit.name) for limit in fields(Limits)}
-    return Limits(**{**whole, **shares}) if shares["max_model_calls"] else None
+    shares: dict[str, Any] = {name: max(0, most) // max(1, forks) for name, most in left.items()}
+    return replace(limits, **shares) if shares["max_model_calls"] else None
 
 
 def _scope(job: _Job, state: AgentState, around: ForkScope, share: Limits, *, inherits: bool) -> ForkScope:
