@@ -267,11 +267,9 @@ class ModelRequests:
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
-        return turns_to_cover(
-            state,
-            window,
-            _tokens_of(self._told([*self.tools.keys() - (self.scoped.tools if self.scoped else ())])),
-        )
+        behind = self.scoped.tools if self.scoped else ()
+        told = self._told([name for name in self.tools if name not in behind])
+        return turns_to_cover(state, window, _tokens_of(told))
 
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.

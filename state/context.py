@@ -25,6 +25,7 @@ from skills_agent.state.forks import ForkScope
 logger = logging.getLogger(__name__)
 
 
+_NO_FORK: Final = ForkScope()
 _NEAR: Final = 0.8
 """How alike two names are of which one is taken for the other misspelt."""
 
@@ -80,7 +81,7 @@ class Context(BaseModel):
     max_loaded_skills: int | None = _at_most("Loaded skills", "at a time")
 
     _of_host: bool = PrivateAttr(default=False)
-    _scope: ForkScope = PrivateAttr(default_factory=ForkScope)
+    _scope: ForkScope | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -122,7 +123,7 @@ class Context(BaseModel):
             return context
         given = {} if context is None else _named(context)
         if not given:
-            return Context()
+            return _usual()
         made = Context(**{name: value for name, value in given.items() if _fits(context, name, value)})
         made._of_host = True
         return made
@@ -135,7 +136,7 @@ class Context(BaseModel):
     @property
     def scope(self) -> ForkScope:
         """What a fork may do; of a caller outside of the agent, one without a path."""
-        return self._scope
+        return self._scope or _NO_FORK
 
     def forked(self, scope: ForkScope, **narrowed: Any) -> "Context":
         """Return the context of a fork. No client can say that it is one."""
@@ -147,14 +148,20 @@ class Context(BaseModel):
     def skill_sets(self) -> tuple[str, ...]:
         """The names of the skill sets that a skill has to be in, all of them."""
         own = () if self.skills is None else (self.skills,)
-        return (*own, *self._scope.skill_sets)
+        return (*own, *self.scope.skill_sets)
 
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less, or to a fork's share."""
-        limits = self._scope.limits or limits
+        limits = self.scope.limits or limits
         operators = {limit.name: getattr(limits, limit.name) for limit in fields(Limits)}
         lowered = {name: min(most, getattr(self, name, None) or most) for name, most in operators.items()}
         return Limits(**lowered)
+
+
+@cache
+def _usual() -> Context:
+    """Return the context of a caller who says nothing: each node asks for it, and it cannot be changed."""
+    return Context()
 
 
 def _named(context: object) -> dict[str, Any]:

@@ -124,17 +124,18 @@ def _turn(usage: UsageRecord | None) -> int:
     return usage.get("turn", 0) if usage else 0
 
 
-def _sum(*parts: Mapping[str, object]) -> Counts:
+def _sum(*parts: Mapping[str, Any]) -> Counts:
     total = dict(_ZERO)
     for part in parts:
         for name, count in part.items():
             if count and name in total:
-                total[name] += cast("int", count)
+                total[name] += count
     return cast("Counts", total)
 
 
-def _not_zero(*parts: Mapping[str, object]) -> dict[str, int]:
-    return {name: cast("int", count) for name, count in _sum(*parts).items() if count}
+def _not_zero(*parts: Mapping[str, Any]) -> dict[str, int]:
+    counts: Mapping[str, Any] = _sum(*parts)
+    return {name: count for name, count in counts.items() if count}
 
 
 def _rank(record: Mapping[str, Any]) -> tuple[list[int], str]:
