@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 from langgraph.runtime import Runtime
 
@@ -45,6 +45,9 @@ MADE_ROOM: Final = "Unloaded to make room, as not used for longest: {}."
 
 _MAX_NOTE: Final = 120
 """Characters of a license or a compatibility in a receipt."""
+
+_IF_DECLARED: Final = {"argument_names", "cwd", "disallowed_tools", "include_tools", "effort", "hooks"}
+"""What the ledger leaves out of a skill that says nothing of it: each checkpoint has the whole ledger."""
 
 _Loaded = tuple[Skill, ResourceListing]
 
@@ -112,7 +115,7 @@ def load(
 def _own_hooks(update: AgentUpdate, policy: Policy, state: AgentState, about: str) -> SkillHooks | None:
     """Return the hooks of skills that are being loaded."""
     now: AgentState = {**state, "skills_loaded": update["skills_loaded"]}
-    is_hooked = any(each["hooks"] for each in update["skills_loaded"].values())
+    is_hooked = any(each.get("hooks") for each in update["skills_loaded"].values())
     return policy.hooks(now, about) if is_hooked else None
 
 
@@ -246,7 +249,7 @@ def _other_names(skills: Sequence[Skill], policy: Policy, context: Context) -> s
 def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines: int) -> LoadedSkill:
     metadata, wanted = skill.metadata, admission["skills"][-1]["name"]
     is_wanted = metadata.name == wanted
-    return LoadedSkill(
+    entry = LoadedSkill(
         name=metadata.name,
         source=metadata.source,
         path=metadata.path,
@@ -268,6 +271,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         order=order,
         unloaded=False,
     )
+    return cast("LoadedSkill", {key: each for key, each in entry.items() if each or key not in _IF_DECLARED})
 
 
 def _without_call(refusal: str) -> str:
