@@ -271,7 +271,7 @@ def test_a_link_of_the_chain_takes_two_files(copy: Copy) -> None:
         "from skills_agent.nodes.links.fitted import fitted\n",
         "from skills_agent.nodes.links.heard import heard\n",
     )
-    copy.edit("nodes/act.py", "judged, again, once, fitted", ", heard")
+    copy.edit("nodes/act.py", "judged, again, hooked, once, fitted", ", heard")
     (copy.folder / "orders.csv").write_text("region,amount\nnorth,3\n")
 
     ask = ("What is the total amount in orders.csv?", "--model", "offline", "--yes", "run")
