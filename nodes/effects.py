@@ -234,6 +234,8 @@ class Invocation:
     """Damaged entries that may be of any effect, by call id: they count until the turn has ended."""
     announced: set[str] = field(default_factory=set)
     """Ids of calls that were first allowed by this invocation, and have not begun."""
+    forks: list["Invocation"] = field(default_factory=list)
+    """Those inside of it that have ended."""
     lock: Lock = field(default_factory=Lock)
     """Held while a call looks for its entry and claims it: parallel calls alike must not claim the same."""
 
@@ -244,13 +246,19 @@ class Invocation:
         """
         return None if entry.outputs is None else self.serializer.loads_typed(entry.outputs)
 
-    def settle(self, is_over: Callable[[], bool] = lambda: False) -> None:
+    def settle(self, is_over: Callable[[], bool] = lambda: False, around: "Invocation | None" = None) -> None:
         """Note that what the thread did is in its checkpoints, after an invocation that ended by itself.
 
         Entries of an invocation that was cut off are settled where the checkpoint that they started from is
         kept: what did not reach the checkpoints may have to be found again, until a turn has ended without
-        it (`is_over`). Then the same call is another one, on purpose.
+        it (`is_over`). Then the same call is another one, on purpose. What a fork did is as safe as its
+        result in the thread around it: it is settled with what is done `around`.
         """
+        if around is not None:
+            around.forks.append(self)
+            return
+        for fork in self.forks:
+            fork.settle(is_over)
         left: list[JournalEntry] = [*self.doubted.values()]
         for entry in self.journal.unsettled(self.thread):
             if entry.run == self.id or self.has_checkpoint(entry.checkpoint):

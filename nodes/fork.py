@@ -3,12 +3,14 @@
 What it asks, a person is asked in the thread around it. That thread gets its result, and not its transcript.
 """
 
+import hashlib
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
@@ -29,7 +31,7 @@ from skills_agent.state.forks import (
 from skills_agent.state.records import Admission, UsageRecord
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentOutput, AgentState, AgentUpdate, CallRequest
-from skills_agent.state.transcript import LOAD_SKILL, last_human, refusal, typed_text
+from skills_agent.state.transcript import LOAD_SKILL, calls_in, last_human, refusal, typed_text
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +97,7 @@ def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: For
             return AgentUpdate(messages=[message], usage=hooks.usage)
     inner = _narrowed(context, job, _scope(job, state, context.scope, share, inherits=at.inherits))
     config = get_config()
-    name = ForkName("/".join(inner.scope.calls))
-    named = {**config.get("configurable", {}), FORK_KEY: name}
+    named = {**config.get("configurable", {}), FORK_KEY: ForkName(inner.scope.journal)}
     given: dict[str, Any] = {"messages": [HumanMessage(job.message, id=f"{TASK_ID}{job.call_id}")]}
     if job.skill:
         given["skills"] = [job.skill["skills"][-1]["name"]]
@@ -115,6 +116,19 @@ def label_of(request: Admission | CallRequest) -> str:
     if "call" in request:
         return f"agent {cast('CallRequest', request)['call']['args'].get('agent')}"
     return skill_label(request["skills"][-1]["name"])
+
+
+def fork_journal(messages: Sequence[AnyMessage], call_id: str, around: str = "") -> str:
+    """Return what the journal calls the fork that answers a call of this transcript, in the one `around`.
+
+    A run that was cut off may have lost the call: the model makes it again, with another id. So the name is
+    of what it says, and of how many said the same before it.
+    """
+    calls = {each["id"]: (each["name"], each["args"]) for each in calls_in(messages)}
+    said = calls.get(call_id)
+    alike = [each for each in calls if calls[each] == said]
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return f"{around}/{digest}-{alike.index(call_id) if said else 0}"
 
 
 def _job(request: Admission | CallRequest, state: AgentState, subagents: Mapping[str, Subagent]) -> _Job:
@@ -162,7 +176,8 @@ def _scope(job: _Job, state: AgentState, around: ForkScope, share: Limits, *, in
     ledger = state.get("skills_loaded") or {}
     return ForkScope(
         path=(*around.path, job.label),
-        calls=(*around.calls, job.call_id),
+        call_id=job.call_id,
+        journal=fork_journal(state.get("messages") or [], job.call_id, around.journal),
         limits=share,
         skill=job.skill,
         prompt=job.agent.prompt,

@@ -149,7 +149,7 @@ def _of_fork(state: AgentState, scope: ForkScope) -> Iterator[SkillRequest]:
     if scope.skill and state.get("skills"):
         skill, arguments = scope.skill["skills"][-1], scope.skill["arguments"]
         args = {"name": skill["name"], "source": skill["source"], "arguments": arguments}
-        call = tool_call(name=LOAD_SKILL, args=args, id=f"skill-{scope.calls[-1]}")
+        call = tool_call(name=LOAD_SKILL, args=args, id=f"skill-{scope.call_id}")
         yield SkillRequest(call, cast("Asker", scope.skill["asked_by"]), arguments)
 
 

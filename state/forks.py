@@ -54,8 +54,10 @@ class ForkScope(NamedTuple):
 
     path: tuple[str, ...] = ()
     """Who asks, outermost first: `skill pdf-kit`, `agent reviewer`."""
-    calls: tuple[str, ...] = ()
-    """Ids of the calls that the forks around it, and it, are the answers to: the journal names it by them."""
+    call_id: str = ""
+    """Of the call that it answers."""
+    journal: str = ""
+    """What the journal calls it."""
     limits: "Limits | None" = None
     """Its share of what the caller's turn has left."""
     skill: Admission | None = None

@@ -296,7 +296,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 keeper.leave(run)
         records = [record for keeper in keepers for record in keeper.end(run, END_SECONDS)]
         if invocation:
-            invocation.settle(lambda: _status(self, thread, config) == "done")
+            around = self.services.invocations.current() if thread and thread.fork else None
+            invocation.settle(lambda: _status(self, thread, config) == "done", around)
         return [part for record in records for part in _parts_of(self, "custom", record, options)]
 
     def _finish_update(

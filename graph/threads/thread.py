@@ -55,7 +55,7 @@ class Thread:
     saver: BaseCheckpointSaver[Any]
     store: BaseStore | None
     fork: str
-    """Of a fork, the calls that it and those around it answer."""
+    """Of a fork, what the journal calls it beside its thread."""
     is_root: bool
     """False for a graph that a task of another one invokes: the answers to its questions come otherwise."""
     is_addressed: bool
@@ -107,7 +107,7 @@ class Thread:
     def name(self) -> str:
         """Return what the journal calls it."""
         if self.fork:
-            return fork_journal(self.key.thread, self.fork)
+            return name_of_fork(self.key.thread, self.fork)
         nodes = node_path(self.key.namespace)
         return f"{self.key.thread}|{nodes}" if nodes else self.key.thread
 
@@ -136,9 +136,9 @@ class Thread:
         )
 
 
-def fork_journal(thread: str, calls: str) -> str:
+def name_of_fork(thread: str, fork: str) -> str:
     """Return what the journal calls a fork of a thread: several run in one node."""
-    return f"{thread}|fork/{calls}"
+    return f"{thread}|fork{fork}"
 
 
 class FencedJournal:

@@ -21,8 +21,8 @@ from skills_agent.graph.threads.database import compact, config_of, newest_of, o
 from skills_agent.graph.threads.errors import ThreadError, unknown_thread
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
-from skills_agent.graph.threads.thread import ThreadStatus, fork_journal, status_of
-from skills_agent.nodes.fork import NAMESPACE, TASK_ID
+from skills_agent.graph.threads.thread import ThreadStatus, name_of_fork, status_of
+from skills_agent.nodes.fork import NAMESPACE, TASK_ID, fork_journal
 from skills_agent.skills.errors import list_names
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import answers_by_step, is_refusal, is_synthetic, shown_calls_of
@@ -170,8 +170,9 @@ class Threads:
     ) -> Iterator[str]:
         """Yield what the journal calls the forks of a thread, or of the fork at `around`."""
         for call, place, state in self.forks(thread, snapshot, around):
-            yield fork_journal(thread, name := f"{above}{call}")
-            yield from self._journals(thread, state, place, f"{name}/")
+            name = fork_journal(snapshot.values.get("messages") or [], call, above)
+            yield name_of_fork(thread, name)
+            yield from self._journals(thread, state, place, name)
 
     def snapshot(self, thread: str) -> StateSnapshot:
         """Return LangGraph's snapshot of a thread. Raises ThreadError."""

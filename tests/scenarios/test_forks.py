@@ -14,10 +14,10 @@ from langgraph.types import Command
 from skills_agent.graph import Context, Settings, Threads, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.setting_values import SettingsError
-from skills_agent.graph.threads.thread import fork_journal
+from skills_agent.graph.threads.thread import name_of_fork
 from skills_agent.graph.threads.threads import ThreadCall
 from skills_agent.nodes.discover import NOT_ENDED
-from skills_agent.nodes.fork import FORK_KEY
+from skills_agent.nodes.fork import FORK_KEY, fork_journal
 from skills_agent.state.forks import Subagent
 from tests.agents import Notes, call, calls, write_skill
 
@@ -247,10 +247,22 @@ def test_a_thread_goes_with_the_journals_of_its_forks(compiled: Compile, forked:
     (message,) = (each for each in threads.read("1").messages if each.calls)
     (inner,) = (each for each in message.calls[0].inside if each.role == "agent" and each.calls)
     journal = agent.services.journal_of(agent.checkpointer, None)
-    name = fork_journal("1", message.calls[0].id)
+    name = name_of_fork("1", fork_journal(agent.get_state(CONFIG).values["messages"], message.calls[0].id))
     assert journal.get(name, inner.calls[0].id).status == "done"
     threads.delete("1")
     assert journal.get(name, inner.calls[0].id) is None
+
+
+def test_forks_asked_the_same_each_do_it(compiled: Compile, forked: Any) -> None:
+    forked("write")
+    notes = Notes()
+    twice = calls(LOAD(name="write"), LOAD(name="write"))
+    model = model_of(
+        [twice, calls(LOAD(name="write")), "done"], inside=[calls(call("note", text="x")), "noted"]
+    )
+    agent = compiled(model, {"tools": [notes.tool]}, require_approval_for=frozenset[str]())
+    assert ask(agent)["answer"] == "done"
+    assert notes.taken == ["x"] * 3
 
 
 def test_no_client_names_the_journal_of_its_thread(compiled: Compile) -> None:
