@@ -258,7 +258,7 @@ class Invocation:
             around.forks.append(self)
             return
         for fork in self.forks:
-            fork.settle(is_over)
+            replace(fork, journal=self.journal).settle(is_over)  # Its own is of a lock that is given back.
         left: list[JournalEntry] = [*self.doubted.values()]
         for entry in self.journal.unsettled(self.thread):
             if entry.run == self.id or self.has_checkpoint(entry.checkpoint):
