@@ -68,15 +68,15 @@ def load(
     requires becomes a note. The folder of each is copied: the thread keeps this version of it. A change that
     no person approved where one is asked loads nothing.
     """
-    skills, context = policy.registry(runtime), Context.of(runtime.context)
-    if on_change == "ask" and not _is_agreed(admission, state_now()):
+    skills, context, state = policy.registry(runtime), Context.of(runtime.context), state_now()
+    if on_change == "ask" and not _is_agreed(admission, state):
         logger.warning("skill not admitted", extra={"call": admission["call_id"]})
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, NOT_ADMITTED)])
     if admission.get("again"):
-        return _activated(admission, active_skills(state_now().get("skills_loaded")), policy, context)
+        return _activated(admission, active_skills(state.get("skills_loaded")), policy, context)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = [*admission["notes"], *([NOT_FORKED] if "fork" in admission else [])]
-    hooks = policy.hooks(state := state_now(), admission["call_id"])
+    hooks = policy.hooks(state, admission["call_id"])
     loaded: list[_Loaded] = []
     for ref in (*required, wanted):
         try:
@@ -101,8 +101,9 @@ def load(
         update["skills_loaded"][skill.metadata.name] = entry
         update["skill_resources"][skill.metadata.name] = resources
         notes += left_as_text(Activation(entry, admission["call_id"]), policy, context)
-    notes += _of_models(update["skills_loaded"], state_now, policy, context)
-    hooks = hooks or _own_hooks(update, policy, state, admission["call_id"])
+    notes += _of_models(update["skills_loaded"], state, policy, context)
+    now: AgentState = {**state, "skills_loaded": update["skills_loaded"]}
+    hooks = hooks or policy.hooks(now, admission["call_id"])
     notes += _hooked([skill for skill, _ in loaded], update, policy, hooks)
     leaving = _leaving(admission, state)
     notes += [MADE_ROOM.format(list_names([*leaving]))] if leaving else []
@@ -110,13 +111,6 @@ def load(
     text = "\n".join([*(_told(*each) for each in loaded), *notes])
     update["messages"] = [receipt(admission["call_id"], LOAD_SKILL, text)]
     return update | _cost(hooks)
-
-
-def _own_hooks(update: AgentUpdate, policy: Policy, state: AgentState, about: str) -> SkillHooks | None:
-    """Return the hooks of skills that are being loaded."""
-    now: AgentState = {**state, "skills_loaded": update["skills_loaded"]}
-    is_hooked = any(each.get("hooks") for each in update["skills_loaded"].values())
-    return policy.hooks(now, about) if is_hooked else None
 
 
 def _hooked(skills: list[Skill], update: AgentUpdate, policy: Policy, hooks: SkillHooks | None) -> list[str]:
@@ -228,12 +222,12 @@ def _absent_tools(skill: Skill, policy: Policy) -> str:
 
 
 def _of_models(
-    entries: Mapping[str, LoadedSkill], state: Callable[[], AgentState], policy: Policy, context: Context
+    entries: Mapping[str, LoadedSkill], state: AgentState, policy: Policy, context: Context
 ) -> list[str]:
     """Say what of the models and the efforts that the skills name does not count."""
     if not any(entry["model"] or entry.get("effort") for entry in entries.values()):
         return []
-    ledger = {**(state().get("skills_loaded") or {}), **entries}
+    ledger = {**(state.get("skills_loaded") or {}), **entries}
     said = policy.means.models.for_skills(context, ledger).said
     return [escape_markup(f"{name}: {text}") for name, text in said if name in entries]
 

@@ -143,9 +143,7 @@ class Policy:
         context = get_runtime(Context).context
         callers = context.scope.callers if isinstance(context, Context) else ()
         for ledger in (state.get("skills_loaded"), *callers):
-            if self.is_hooked or any(
-                it.get("hooks") and not it["unloaded"] for it in (ledger or {}).values()
-            ):
+            if self.is_hooked or any(each.get("hooks") for each in active_skills(ledger).values()):
                 return self.make_hooks(state, about)
         return None
 

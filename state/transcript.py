@@ -60,8 +60,7 @@ def with_marks(message: AIMessage, **more: object) -> AIMessage:
 
 def stands_in(messages: Sequence[AnyMessage]) -> bool:
     """Return whether a model that a skill names failed in this turn, so that the usual one took its place."""
-    turn = takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages))
-    return any(marks_of(message).get("stands_in") for message in turn)
+    return any(marks_of(reply).get("stands_in") for reply in replies_of_turn(messages))
 
 
 def has_address(system: str, ledger: Ledger, messages: Sequence[AnyMessage]) -> bool:
