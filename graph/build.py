@@ -29,7 +29,7 @@ from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
-from skills_agent.nodes.fork import Forking, fork
+from skills_agent.nodes.fork import fork
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
@@ -177,14 +177,11 @@ def _nodes(
         act: lambda *step: act(*step, at=it.acting),
         fork: lambda *step: fork(
             *step,
-            at=Forking(
-                agent,
-                {each.name: each for each in it.parts.get("subagents", ())},
-                limits=settings,
-                policy=it.policy,
-                state_now=state_now,
-                inherits=settings.fork_skills == "inherit",
-            ),
+            agent=agent,
+            subagents={each.name: each for each in it.parts.get("subagents", ())},
+            limits=settings,
+            policy=it.policy,
+            state_now=state_now,
         ),
         answer: lambda *step: answer(*step, requests=requests(), policy=it.policy),
     }

@@ -118,11 +118,6 @@ def hooks_of_tasks(services: Any, at_once: bool) -> Callable[..., Any]:
     return lambda *task: made()(*task)  # noqa: PLW0108 - `made` is called late
 
 
-def brings(name: str) -> bool:
-    """Return whether an installed extra brings something for one hook; nothing is imported."""
-    return any(getattr(extra, name) for extra in extras())
-
-
 def first(name: str, otherwise: Any = None) -> Any:
     """Return what the first of them brings for a hook of which one is enough; `otherwise` where none does."""
     return next(iter(hook(name)), otherwise)

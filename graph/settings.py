@@ -48,7 +48,6 @@ from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources
 from skills_agent.state.budget import Limits, OnChange, Positive
-from skills_agent.state.forks import ForkSkills
 
 if TYPE_CHECKING:
     from skills_agent.skills.library.snapshots import SnapshotStore
@@ -86,8 +85,6 @@ class Settings(Limits):
     `{"support": ["billing-*", "!billing-admin"]}`."""
     catalog_budget: Positive = 16_000
     """Characters of skill descriptions in the prompt."""
-    fork_skills: ForkSkills = "isolated"
-    """Skills that a [fork](forks.md) begins with: its own alone, or its caller's, too (`inherit`)."""
     context_window: Positive | None = None
     """Tokens that the model can read. None: what the chat model says of itself, else 128,000."""
     max_skill_body_lines: Positive = 500

@@ -52,19 +52,6 @@ BUILT_IN: Final[Mapping[str, Subagent]] = {
 """What skills of Claude Code name, in lower case. A host's subagent of the name comes first."""
 
 
-class Forking(NamedTuple):
-    """What forks work with."""
-
-    agent: Callable[[], Runnable[Any, Any]]
-    """Returns the graph that they run."""
-    subagents: Mapping[str, Subagent]
-    limits: Limits
-    policy: Policy
-    state_now: Callable[[], AgentState]
-    inherits: bool
-    """Whether one begins with the skills that its caller has loaded."""
-
-
 class _Job(NamedTuple):
     call_id: str
     tool: str
@@ -75,34 +62,43 @@ class _Job(NamedTuple):
     note: str = ""
 
 
-def fork(request: Admission | CallRequest, runtime: Runtime[Context], *, at: Forking) -> Steps[AgentUpdate]:
-    """Run one fork, and answer its call with the result.
+def fork(
+    request: Admission | CallRequest,
+    runtime: Runtime[Context],
+    *,
+    agent: Callable[[], Runnable[Any, Any]],
+    subagents: Mapping[str, Subagent],
+    limits: Limits,
+    policy: Policy,
+    state_now: Callable[[], AgentState],
+) -> Steps[AgentUpdate]:
+    """Run one fork, by the graph that `agent` returns, and answer its call with the result.
 
     It has messages of its own, its share of what the turn has left, and its caller's policy and grants, which
     it can only narrow. A run that was cut off goes on inside of it: LangGraph keeps its steps beside those of
     the thread.
     """
-    state, context = at.state_now(), Context.of(runtime.context)
-    job = _job(request, state, at.subagents)
-    share = _share(state, context.narrow(at.limits))
+    state, context = state_now(), Context.of(runtime.context)
+    job = _job(request, state, subagents)
+    share = _share(state, context.narrow(limits))
     why = "" if share else "the budget of model calls for this turn is spent"
     why = why or (f"agents are {MAX_FORKS} deep already" if len(context.scope.path) >= MAX_FORKS else "")
     if share is None or why:
         return AgentUpdate(messages=[refusal(job.call_id, job.tool, f"Not run: {why}. Do it yourself.")])
-    hooks = at.policy.hooks(state, job.call_id) if job.skill is None else None
+    hooks = policy.hooks(state, job.call_id) if job.skill is None else None
     if hooks:  # Of a skill, those of its load are asked, inside of the fork.
-        call = at.policy.grammar.call(TASK, cast("CallRequest", request)["call"]["args"])
+        call = policy.grammar.call(TASK, cast("CallRequest", request)["call"]["args"])
         if denied := hooks.fire("PreToolUse", call, tool_use_id=job.call_id).denied:
             message = refusal(job.call_id, job.tool, f"Not run: {denied}")
             return AgentUpdate(messages=[message], usage=hooks.usage)
-    inner = _narrowed(context, job, _scope(job, state, context.scope, share, inherits=at.inherits))
+    inner = _narrowed(context, job, _scope(job, state, context.scope, share))
     config = get_config()
     named = {**config.get("configurable", {}), FORK_KEY: ForkName(inner.scope.journal)}
     given: dict[str, Any] = {"messages": [HumanMessage(job.message, id=f"{TASK_ID}{job.call_id}")]}
     if job.skill:
         given["skills"] = [job.skill["skills"][-1]["name"]]
     arguments = {"config": RunnableConfig(**{**config, "configurable": named}), "context": inner}
-    output: AgentOutput = yield Waiting(at.agent(), given, arguments, is_graph=True)
+    output: AgentOutput = yield Waiting(agent(), given, arguments, is_graph=True)
     usage = output["usage"]
     # Of the turn around it, with what each model of the fork took.
     turn = (state.get("usage") or usage)["turn"]
@@ -172,8 +168,8 @@ def _share(state: AgentState, limits: Limits) -> Limits | None:
     return replace(limits, **shares) if shares["max_model_calls"] else None
 
 
-def _scope(job: _Job, state: AgentState, around: ForkScope, share: Limits, *, inherits: bool) -> ForkScope:
-    ledger = state.get("skills_loaded") or {}
+def _scope(job: _Job, state: AgentState, around: ForkScope, share: Limits) -> ForkScope:
+    ledger, inherits = state.get("skills_loaded") or {}, share.fork_skills == "inherit"
     return ForkScope(
         path=(*around.path, job.label),
         call_id=job.call_id,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
@@ -38,6 +38,7 @@ from skills_agent.nodes.reply import (
     without_calls_of,
 )
 from skills_agent.nodes.schemas import lean_tools, load_skill_schema, strict_schema
+from skills_agent.nodes.scoped_tools import ScopedTools
 from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.nodes.wrapped_models import ChosenModel, Models, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
@@ -55,9 +56,6 @@ from skills_agent.state.transcript import (
     with_marks,
 )
 from skills_agent.state.whole_text import with_whole_text
-
-if TYPE_CHECKING:
-    from skills_agent.nodes.scoped_tools import ScopedTools
 
 _MAX_CACHED: Final = 16
 """How many texts of catalogs stay for the next calls."""
@@ -99,7 +97,7 @@ class ModelRequests:
     observer: Observer
     provider_tools: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Tools that are bound, and run by the model's provider."""
-    scoped: "ScopedTools | None" = None
+    scoped: ScopedTools | None = None
     """Tools that models call by `call_tool` while a skill is loaded that names them."""
     system_prompt: Callable[[AgentState], str] = lambda _: ""
     """What the operator adds to the instructions."""
@@ -122,10 +120,8 @@ class ModelRequests:
         the usual model, and a person is told. A reply may say that no prompt can fit.
         """
         context = Context.of(runtime.context)
-        usual, chosen = (
-            self.models.choose(context),
-            self.models.for_skills(context, state.get("skills_loaded")),
-        )
+        usual = self.models.choose(context)
+        chosen = self.models.for_skills(context, state.get("skills_loaded"))
         if (chosen.chat is usual.chat and not chosen.fault) or stands_in(call.messages):
             return (yield from self._ask(usual, state, runtime, call))
         fault, lost = chosen.fault, None

@@ -79,20 +79,15 @@ def why_unloaded(step: Step, call: Call) -> Facts:
 
 
 def why_absent(step: Step, name: str) -> str:
-    """Say why a tool is not there, and which skill brings it; empty where it is, or somebody left it out."""
+    """Say why a tool is not there; empty where it is, or somebody left it out."""
     policy, context = step.policy, step.context
     if name not in policy.tools or (name in SHELL_TOOLS and policy.means.why_no_shell()):
         return why_no_tool(step, name)
     if name not in policy.scoped or policy.is_left_out(name, context):
         return ""
     active = [each for each in step.loaded.values() if name in each.get("include_tools", ())]
-    if context.enable_skills and any(not policy.skill_refusal(SkillRef.of(it), context) for it in active):
-        return ""
-    loadable = _loadable(step)
-    named = (each.name for each in _catalog(step).skills if name in each.include_tools)
-    skill = next((each for each in named if each in loadable and each not in step.loaded), None)
-    first = f"{name} is a tool of the skill {skill}. Call {LOAD_SKILL} with name {skill} first."
-    return first if skill else why_no_tool(step, name)
+    brought = any(not policy.skill_refusal(SkillRef.of(each), context) for each in active)
+    return "" if context.enable_skills and brought else why_no_tool(step, name)
 
 
 def repetition(step: Step, call: Call) -> Facts:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from langchain_core.tools import BaseTool
 from langgraph.runtime import get_runtime
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from skills_agent.nodes import HooksOf, RegistryOf, SkillHooks
 from skills_agent.nodes.effects import Invocation
+from skills_agent.nodes.wrapped_models import Models
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.admission import is_in_set
 from skills_agent.skills.library.catalog import Catalog, in_place_text
@@ -33,9 +34,6 @@ from skills_agent.state.context import Context, ContextError
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
-
-if TYPE_CHECKING:
-    from skills_agent.nodes.wrapped_models import Models
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +84,7 @@ class Means(Protocol):
         """What needs of skills are held against."""
 
     @property
-    def models(self) -> "Models":
+    def models(self) -> Models:
         """Where models come from."""
 
     def why_no_shell(self) -> str:

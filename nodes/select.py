@@ -160,16 +160,12 @@ def _runs_alone(context: Context, skill: SkillMetadata) -> bool:
 
 
 def _forked(admission: Admission, catalog: Catalog, context: Context) -> Admission:
-    """Return an admission that says so where its skill runs by itself, or is too deep for that."""
+    """Return an admission that says so where its skill runs by itself."""
     wanted = admission["skills"][-1]
     skill = catalog.get(wanted["name"], wanted["source"])
-    is_inside = skill is not None and skill_label(skill.name) in context.scope.path
-    if not skill or not skill.is_forked or "again" in admission or is_inside:
+    if not skill or "again" in admission or not _runs_alone(context, skill):
         return admission
-    if _runs_alone(context, skill):
-        return Admission(**{**admission, "fork": skill.agent or ""})
-    note = f"{skill.name} would run by itself; that is done {MAX_FORKS} deep at most, so it was loaded here."
-    return Admission(**{**admission, "notes": [*admission["notes"], note]})
+    return Admission(**{**admission, "fork": skill.agent or ""})
 
 
 def _unload(state: AgentState, catalog: Catalog) -> tuple[list[AnyMessage], dict[str, LoadedSkill]]:

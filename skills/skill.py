@@ -86,9 +86,6 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return f"{self.name}{between}{self.specifier}"
 
 
-FORK: Final = "fork"
-
-
 class Hook(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename={"condition": "if"}):
     """One handler of `hooks`: what runs when something happens."""
 
@@ -146,8 +143,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     model_invocable: bool = True
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True
-    context: str | None = None
-    """`fork`: the skill runs by itself, in an agent inside the agent."""
+    is_forked: bool = False
+    """`context: fork`: the skill runs by itself, in an agent inside the agent."""
     agent: str | None = None
     """The subagent that a fork is of."""
     hooks: tuple[Hook, ...] = ()
@@ -161,11 +158,6 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     def ref(self) -> SkillRef:
         """Return where this skill is."""
         return SkillRef(self.name, self.source, self.path)
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether it runs by itself."""
-        return self.context == FORK
 
     @property
     def described(self) -> str:

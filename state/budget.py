@@ -34,6 +34,8 @@ class Limits:
     """Skills that are loaded at the same time."""
     when_full: Literal["refuse", "replace"] = "refuse"
     """With so many loaded: `refuse` another, or `replace` the one that was not used for longest."""
+    fork_skills: Literal["isolated", "inherit"] = "isolated"
+    """Skills that a [fork](forks.md) begins with: its own alone, or its caller's, too (`inherit`)."""
 
 
 MAX_SKILLS_A_STEP = 3

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skills_agent.state.records import Admission, GrantRecord, LoadedSkill, SkillResources
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from skills_agent.state.budget import Limits
 
 
-ForkSkills = Literal["isolated", "inherit"]
 MAX_FORKS: Final = 3
 """How deep forks nest."""
 TASK: Final = "task"

@@ -67,11 +67,9 @@ def ask(skill: LoadedSkill, hooks: Sequence[Hook], judge: Judge) -> GrantRecord 
 
 def shown(hook: Hook) -> str:
     """Return what a hook does, for people."""
-    return (
-        " ".join([hook.command, *(hook.args or ())])
-        if hook.type == "command"
-        else f"asks the model: {hook.prompt}"
-    )
+    if hook.type == "prompt":
+        return f"asks the model: {hook.prompt}"
+    return " ".join([hook.command, *(hook.args or ())])
 
 
 def _id(skill: LoadedSkill) -> str:

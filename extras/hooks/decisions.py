@@ -15,7 +15,6 @@ _NOT_STARTED: Final = frozenset({126, 127})
 MAX_SAID: Final = 2_000
 """Characters of one thing that a hook says."""
 _DENIALS: Final = {"decision": {"block", "deny"}, "permissionDecision": {"deny", "ask", "defer"}}
-_IGNORED: Final[tuple[str, ...]] = ("updatedInput", "updatedToolOutput")
 _OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 _NO_REASON: Final = "it gives no reason"
 
@@ -27,8 +26,6 @@ class Decision(NamedTuple):
     """Why; empty where it denies nothing."""
     notes: Sequence[str] = []
     """What it says to the model."""
-    without_effect: Sequence[str] = []
-    """What it wants, and has no effect here."""
     warning: str = ""
     exit_code: int | None = None
 
@@ -57,11 +54,9 @@ def _of_output(fields: Mapping[str, Any], code: int, stderr: str) -> Decision:
     reasons = [*map(texts.get, ("permissionDecisionReason", "reason", "stopReason"))]
     reasons += [said(stderr)] if code == DENIES else []
     denied = next(filter(None, [*reasons, _NO_REASON]), "") if is_denied else ""
-    ignored = [name for name in _IGNORED if name in fields]
-    ignored += ["permissionDecision: allow"] if texts.get("permissionDecision") == "allow" else []
     notes = [*filter(None, map(texts.get, ("additionalContext", "systemMessage")))]
     warning = f"it failed: {said(stderr)}" if code not in {0, DENIES} else ""
-    return Decision(denied, notes, ignored, warning, code)
+    return Decision(denied, notes, warning, code)
 
 
 def of_model(text: str) -> Decision:

@@ -7,8 +7,8 @@ from skills_agent.graph.audit.events import Kind
 EVENTS: Final = {
     "hook_ran": Kind(
         "A hook ran.",
-        "hook owner handler tool args denied notes without_effect warning exit_code",
+        "hook owner handler tool args denied notes warning exit_code",
         "hook {hook} of {owner} ({handler})[ on {call}][, denied: {denied}][, exit code {exit_code}]"
-        "[; {warning}][; it says: {notes}][; without effect here: {without_effect}]",
+        "[; {warning}][; it says: {notes}]",
     )
 }

@@ -8,9 +8,8 @@ from xml.etree.ElementTree import Element
 from skills_agent.graph.audit.events import Record, call_text
 from skills_agent.graph.audit.events import line_of as event_line
 from skills_agent.graph.cli.printing import line_of
-from skills_agent.graph.threads.threads import ThreadCall, ThreadMessage
+from skills_agent.graph.threads.threads import ThreadCall
 from skills_agent.pages.html import element
-from skills_agent.pages.markdown import markdown
 from skills_agent.skills.text import count
 from skills_agent.skills.text_diff import diff, lines_of
 
@@ -40,22 +39,9 @@ def call_card(call: ThreadCall, events: Sequence[Record], diffs: Mapping[str, st
         element("ul", *(element("li", _words(event)) for event in events), class_="why"),
         *([element("pre", *changes, class_="diff")] if changes else []),
         *([_folded("Arguments", args)] if len(text) == _SHORT else []),
-        *([_inside(call.inside)] if call.inside else []),
         *([_folded(f"Result: {line_of(call.result, _SHORT)}", call.result)] if call.result else []),
         class_="call",
     )
-
-
-def _inside(messages: Sequence[ThreadMessage]) -> Element:
-    """Return what was said and done in a fork."""
-    said = (element("div", *_said(each), class_=f"said {each.role}") for each in messages)
-    return element("details", element("summary", f"Inside: {count(len(messages), 'message')}"), *said)
-
-
-def _said(message: ThreadMessage) -> Iterator[Element]:
-    if message.text.strip():
-        yield markdown(message.text)
-    yield from (call_card(call, (), {}) for call in message.calls)
 
 
 def _folded(title: str, text: str) -> Element:

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from skills_agent.graph.audit.events import Record, event
 from skills_agent.graph.cli.printing import local_time, waiting_text
-from skills_agent.graph.cli.transcript import cost_text, costs_by_model
+from skills_agent.graph.cli.transcript import cost_text
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.steps import ThreadStep
@@ -51,7 +51,6 @@ def _head(record: ThreadRecord, steps: Sequence[ThreadStep]) -> Iterator[Element
         "Thread": f"{head.thread}, {count(head.turns, 'turn')}, {local_time(head.when)}",
         "Models": ", ".join(dict.fromkeys(str(one["model"]) for one in calls)),
         "Spent": cost_text(record.usage["thread"]) if record.usage else "",
-        **{f"Spent by {model}": cost for model, cost in costs_by_model(record.usage).items()},
         **{f"Skill {skill['name']}": _skill(skill) for skill in record.skills},
         "To go on": "" if head.status == "done" else again,
         "Held": waiting_text(record.held, again) if record.held else "",

@@ -234,12 +234,11 @@ def lint(
 
     If there is no such path, the skill of that NAME is checked.
     """
-    from skills_agent.graph.hooks import brings
     from skills_agent.skills.format.lint import lint as lint_folder
 
     if not folder.exists():
         folder = _folder_of(str(folder), registry_of(Settings.load(workspace), skills_dirs))
-    report = lint_folder(folder, spec=spec, runs_hooks=brings("skill_hooks"))
+    report = lint_folder(folder, spec=spec)
     errors, warnings = report.count("error"), report.count("warning")
     if as_json:
         counts = {"errors": errors, "warnings": warnings}

@@ -11,13 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import SecretStr, ValidationError
 
-from skills_agent.graph.models.available import (
-    LOCAL_PORTS,
-    PROVIDERS,
-    default_model,
-    local_address,
-    set_up,
-)
+from skills_agent.graph.models.available import LOCAL_PORTS, PROVIDERS, default_model, local_address, set_up
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script

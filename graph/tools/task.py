@@ -27,18 +27,13 @@ def task_tools(subagents: Sequence[Subagent], settings: Settings, *, has_own_mod
     fields: dict[str, Any] = {"agent": (Literal[names], ...), "task": (str, ...)}
     lines = [_DESCRIPTION, *(f"- {each.name}: {each.description}" for each in subagents)]
     return [
-        StructuredTool.from_function(
-            _carried_out_elsewhere,
+        StructuredTool(
             name=TASK,
             description="\n".join(lines),
             args_schema=create_model("TaskArguments", **fields),
             metadata={"risk": "read"},
         )
     ]
-
-
-def _carried_out_elsewhere(agent: str, task: str) -> str:
-    raise AssertionError(f"the graph carries out tasks: {agent}, {task}")
 
 
 def _fault(each: Subagent, settings: Settings, *, has_own_model: bool) -> str:

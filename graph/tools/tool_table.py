@@ -2,7 +2,7 @@
 
 from collections import UserDict
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 from typing_extensions import override
@@ -10,13 +10,11 @@ from typing_extensions import override
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
 from skills_agent.graph.tools.host_tools import HostTools
+from skills_agent.nodes.scoped_tools import ScopedTools
 from skills_agent.skills.policy.command_lines import CommandLines
 from skills_agent.skills.policy.patterns import Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.state.transcript import LOAD_SKILL
-
-if TYPE_CHECKING:
-    from skills_agent.nodes.scoped_tools import ScopedTools
 
 TIMEOUT: Final = "timeout"
 """In a tool's metadata: its seconds."""
@@ -51,13 +49,9 @@ class ToolTable(UserDict[str, BaseTool]):
             raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
 
     @property
-    def scoped(self) -> "ScopedTools | None":
+    def scoped(self) -> ScopedTools | None:
         """Return how models call the tools of skills; None where there are none."""
-        if not self.of_skills:
-            return None
-        from skills_agent.nodes.scoped_tools import ScopedTools  # noqa: PLC0415 - few agents have any
-
-        return ScopedTools(self.of_skills)
+        return ScopedTools(self.of_skills) if self.of_skills else None
 
     @override
     def get(self, key: str, default: Any = None) -> Any:

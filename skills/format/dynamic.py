@@ -12,7 +12,6 @@ from skills_agent.skills.format.instructions import filled
 _FENCE: Final = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)")
 _MAX_LINE: Final = 2_000
 """Characters of a line that is searched: the time for backticks grows faster than they do."""
-_MARKS: Final = ("!`", "```!", "~~~!")
 _BLOCK: Final = re.compile(r"![ \t]*(?:bash|sh|shell)?")
 """What a fence opens with whose lines are a command."""
 _TOKEN: Final = re.compile(r"(?<!\S)!`(?P<command>[^`]+)`|(?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`)")
@@ -40,8 +39,6 @@ def dynamic_commands(text: str) -> Iterator[DynamicCommand]:
 
     Code is none: not in a span, nor in a fence that names a language, where real skills show examples.
     """
-    if not any(mark in text for mark in _MARKS):
-        return
     fence, info, opened, inside, at = "", "", 0, 0, 0
     for line in text.split("\n"):
         mark = _FENCE.fullmatch(line)

@@ -107,9 +107,9 @@ FIELDS: Final = (
     ),
     Field("model", "acted-on", _MODEL_MEANING, FieldValue.model),
     Field("effort", "acted-on", _EFFORT_MEANING, FieldValue.effort),
-    Field("context", "acted-on", _CONTEXT_MEANING, FieldValue.run_mode),
+    Field("context", "acted-on", _CONTEXT_MEANING, FieldValue.run_mode, "is_forked"),
     Field(
-        "run-mode", "acted-on", "`subagent`: as `context: fork`", FieldValue.run_mode, "context",
+        "run-mode", "acted-on", "`subagent`: as `context: fork`", FieldValue.run_mode, "is_forked",
         spellings="runmode",
     ),
     Field("agent", "acted-on", _AGENT_MEANING, _LINE),

@@ -53,7 +53,6 @@ MAX_MARKS: Final = 1_000
 _NAMED_FILE: Final = re.compile(
     r"(?<![\w./}>~*-])(?:\./)?(?P<path>(?:scripts|references|assets)/(?:[\w-]+/)*[\w-]+(?:\.\w+)+)(?![\w/*<{])"
 )
-_NO_HOOKS: Final = Finding("field-not-acted-on", "`hooks` is read and has no effect here.")
 _PROSE: Final = frozenset({".md", ".markdown", ".rst", ".txt"})
 _PROGRAMS: Final = frozenset(
     {
@@ -76,11 +75,10 @@ class LintReport(NamedTuple):
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def lint(path: Path, *, spec: bool = False, runs_hooks: bool = True) -> LintReport:
+def lint(path: Path, *, spec: bool = False) -> LintReport:
     """Check a skill's folder (or its SKILL.md), or every skill in a folder of skills.
 
     Fields that are not of the specification and have an effect here are notes; errors with `spec`.
-    `runs_hooks`: whether the part is installed that gives `hooks` an effect.
     """
     folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
     source = DirectorySource(folder, _LABEL, required=True)
@@ -93,8 +91,6 @@ def lint(path: Path, *, spec: bool = False, runs_hooks: bool = True) -> LintRepo
     for skill in seen:
         if skill.metadata is not None:
             found = [diagnostic(finding, skill.entry.path) for finding in _check_body(source, skill)]
-            if skill.metadata.hooks and not runs_hooks:
-                found.append(diagnostic(_NO_HOOKS, skill.entry.path))
             findings += map(as_strict, [*found, *_check_files(Path(skill.entry.path))])
     if not spec:
         findings = [replace(each, severity="info") if each.code in EXTENSIONS else each for each in findings]

@@ -15,7 +15,6 @@ from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.format.requirements import is_specifier, requirement_of, split_requirements
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError, split_entries
-from skills_agent.skills.skill import FORK
 from skills_agent.skills.text import clean_text, one_line, without_joiners
 
 NAME_LIMIT: Final = 128
@@ -175,12 +174,12 @@ class FieldValue(msgspec.Struct):
         self.report("field-not-boolean", f"`{self.field}` is neither true nor false.")
         return None
 
-    def run_mode(self) -> str | None:
+    def run_mode(self) -> bool | None:
         """Read whether the skill runs by itself; two fields say that, in other words."""
-        words = {"context": FORK, "run-mode": "subagent"}
+        words = {"context": "fork", "run-mode": "subagent"}
         text = (self.line() or "").lower()
         if text in words.values():
-            return FORK
+            return True
         if text not in {"", "inline", "main"}:
             self.report("run-mode-unknown", f"`{self.field}` says only `{words[self.field]}` here.")
         return None

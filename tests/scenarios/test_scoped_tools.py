@@ -101,17 +101,17 @@ def test_a_skill_that_brings_a_tool_leaves_the_tools_and_earlier_messages_of_a_r
 
 
 WITHOUT = Context(exclude_tools=("Skill(inventory)",))
-FIRST = "take_stock is a tool of the skill inventory. Call load_skill with name inventory first."
+ABSENT = "There is no tool 'take_stock'. "
 
 
 @pytest.mark.parametrize(
     ("steps", "context", "says"),
     [
-        ([TAKE], None, FIRST),
-        ([DIRECT], None, FIRST),
-        ([LOAD, UNLOAD, TAKE], None, FIRST),
-        ([LOAD, TAKE], WITHOUT, "There is no tool 'take_stock'. "),
-        ([LOAD, TAKE], Context(enable_skills=False), "There is no tool 'take_stock'. "),
+        ([TAKE], None, ABSENT),
+        ([DIRECT], None, ABSENT),
+        ([LOAD, UNLOAD, TAKE], None, ABSENT),
+        ([LOAD, TAKE], WITHOUT, ABSENT),
+        ([LOAD, TAKE], Context(enable_skills=False), ABSENT),
         ([LOAD, TAKE], Context(exclude_tools=("call_tool",)), "take_stock is turned off here together with"),
         ([LOAD, TAKE], Context(exclude_tools=("take_stock",)), "Not run: the caller of this run left out"),
         ([LOAD, TAKE], Context(only_tools=("read_file",)), "Not run: the caller of this run left out"),
@@ -126,7 +126,6 @@ def test_a_tool_is_refused_that_no_active_skill_brings_or_that_somebody_left_out
     agent.say("go on", context=context)
     (told,) = agent.tool_messages("take_stock")
     assert told.text.startswith(says)
-    assert ("inventory" in told.text) == (says is FIRST)
 
 
 def test_arguments_are_checked_and_a_model_may_call_a_tool_of_an_active_skill_directly(

@@ -85,7 +85,7 @@ def test_a_hook_denies_a_call(make_agent: MakeAgent, workspace: Path, command: s
         (prints(systemMessage="mind <the> gap"), "mind", "mind &lt;the&gt; gap"),
         (
             prints(hookSpecificOutput={"permissionDecision": "allow", "updatedInput": {"path": "b.txt"}}),
-            "updatedInput, permissionDecision: allow",
+            "",
             "",
         ),
         (READS, "", ""),

@@ -73,9 +73,6 @@ def test_a_thread_that_was_steered_has_a_path_for_each_turn(cli: CommandLine) ->
     page(cli, "rain", "How much rain?", LOAD, RUN, "544 mm.", "Dry.")
     made = page(cli, "rain", "And snow?", "None.")
     assert made.count('<details class="path" open="open">') == 2
-    assert "<dt>Spent by" not in made  # one model
-    cli.run("ask", "Hail?", "--thread", "rain", "--model", cli.script(*["None."] * 5, name="<b>"))
-    assert "/&lt;b&gt;</dt><dd>1 model call, " in page(cli, "rain")
 
 
 def test_a_turn_that_ended_without_an_answer_says_so(cli: CommandLine) -> None:

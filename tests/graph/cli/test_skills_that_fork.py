@@ -17,5 +17,3 @@ def test_it_asks_with_its_name_and_is_shown_below_its_call(cli: CommandLine) -> 
     shown = cli.run("threads", "show", "rain").out
     assert "    |   run_script(skill=rain-gauge, path=scripts/add_up.py" in shown
     assert "rain/fork:" in cli.run("threads", "record", "rain").out
-    cli.run("threads", "show", "rain", "--html", "it.html")
-    assert "Inside: 4 messages" in (cli.workspace / "it.html").read_text()

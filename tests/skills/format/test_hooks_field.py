@@ -1,16 +1,13 @@
 """The field `hooks`: what is read of it, and that nothing in it raises."""
 
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.format.hooks import EVENTS, MAX_HANDLERS, read_hooks
-from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.values import FieldValue
 from skills_agent.skills.skill import Hook
-from tests.agents import write_skill
 
 TEXTS = st.one_of(
     st.text(max_size=8), st.sampled_from([*EVENTS, "command", "prompt", "nan", "1e999", "-1", "*", "Bash("])
@@ -70,9 +67,3 @@ def test_what_is_over_a_bound_has_no_effect_and_is_named() -> None:
     hooks, field = read({"Stop": [{"hooks": many}], "PreToolUse": [{"hooks": [{"command": "x" * 4_001}]}]})
     assert len(hooks) == MAX_HANDLERS
     assert field.without_effect == ["hooks: Stop of type command", "hooks: PreToolUse of type command"]
-
-
-def test_lint_says_where_the_part_is_missing_that_runs_them(tmp_path: Path) -> None:
-    write_skill(tmp_path, "alpha", "Counts.\nhooks:\n  Stop:\n    - hooks:\n        - command: x")
-    found = [[each.message for each in lint(tmp_path, runs_hooks=here).findings] for here in (False, True)]
-    assert ["`hooks` is read and has no effect here." in each for each in found] == [True, False]
