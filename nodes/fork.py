@@ -5,7 +5,6 @@ What it asks, a person is asked in the thread around it. That thread gets its re
 
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
@@ -32,8 +31,6 @@ from skills_agent.state.records import Admission, UsageRecord
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentOutput, AgentState, AgentUpdate, CallRequest
 from skills_agent.state.transcript import LOAD_SKILL, calls_in, last_human, refusal, typed_text
-
-logger = logging.getLogger(__name__)
 
 FORK_KEY: Final = "__skills_agent_fork"
 """In `configurable`, the name that a fork has in the journal. Such keys stay out of checkpoints."""

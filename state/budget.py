@@ -3,7 +3,6 @@
 Imports no LangGraph: the settings have these limits, too.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
@@ -11,8 +10,6 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 
 from skills_agent.state.records import Counts
-
-logger = logging.getLogger(__name__)
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 

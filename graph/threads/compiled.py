@@ -4,7 +4,6 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 """
 
 import asyncio
-import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
@@ -48,8 +47,6 @@ from skills_agent.nodes.interrupts import UNANSWERABLE
 from skills_agent.nodes.model_call import AGENT_NAME
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
-
-logger = logging.getLogger(__name__)
 
 OWN_NAME: Final = "skills-agent"
 _UNNAMED: Final = frozenset({"LangGraph", OWN_NAME})
