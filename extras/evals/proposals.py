@@ -26,6 +26,7 @@ from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
+from skills_agent.evals.cases.trajectory import Budget
 from skills_agent.evals.report.figures import delta_text, failures, reason, share
 from skills_agent.evals.running import SCRIPTED, Setup
 from skills_agent.evals.runs import run_all
@@ -113,7 +114,7 @@ def measure_draft(
 def _run(head: RunHead, setup: Setup, stop: RunControl) -> tuple[RunHead, Sequence[EvalResult]]:
     with TemporaryDirectory(prefix="skills-agent-proposal-") as place:
         folder = RunFolder.create(Path(place).resolve(), head)
-        partly = run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=TOKENS)
+        partly = run_all(folder, setup, jobs=_JOBS, stop=stop, budget=Budget(TOKENS))
         return structs.replace(head, partial=partly), folder.results()
 
 

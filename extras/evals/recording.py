@@ -32,6 +32,7 @@ from typing_extensions import override
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.eval_folder import file_of, safe_id
+from skills_agent.evals.cases.result import split_label
 from skills_agent.evals.workspaces import created
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import resolve_model
@@ -45,7 +46,7 @@ from skills_agent.skills.visible import visible_line
 FOLDER: Final = "recordings"
 IN_PROCESS: Final = frozenset({"offline", "scripted"})
 """Models that answer in this process, which nobody records."""
-_TOOLS: Final = "skills_agent_tools"
+TOOLS: Final = "skills_agent_tools"
 """Keyword of a call: the tools as every provider is told of them."""
 _MAX_BYTES: Final = 256 << 20
 _METADATA: Final = ("finish_reason", "stop_reason", "model_name")
@@ -53,7 +54,7 @@ Names = Sequence[tuple[re.Pattern[str], str]]
 """What differs from run to run, and what stands for it."""
 
 _SAME: Final = (
-    (re.compile(r"(?:/[^\s\"'`<>:,()]*)?/skills-agent-eval-[A-Za-z0-9_]+"), "<place>"),
+    (re.compile(r"(?:/[^\s\"'`<>:,()]*)?/skills-agent-eval-[A-Za-z0-9_]+(?:/\d+)?"), "<place>"),
     (re.compile(r"\beval-\d{8}-\d{6}-[A-Za-z0-9._-]+"), "<thread>"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\(\d+(?:\.\d+)? (?:ms|s), [a-z][a-z :.,-]*\)"), "(<took>)"),
@@ -93,11 +94,12 @@ class Recordings:
 
     def model_of(self, case: EvalCase, model: str, repeat: int) -> BaseChatModel | None:
         """Return the model of a case; None for one that answers in this process, which nobody records."""
-        if model.partition(":")[0] in IN_PROCESS:
+        name = split_label(model)[1]
+        if name.partition(":")[0] in IN_PROCESS:
             return None
         file = recording_of(case, model)
-        inner = None if self.is_played else resolved(self._settings, model)
-        return RecordedChatModel.of(model, inner, lambda *call: self._reply(file, repeat, inner, *call))
+        inner = None if self.is_played else resolved(self._settings, name)
+        return RecordedChatModel.of(name, inner, lambda *call: self._reply(file, repeat, inner, *call))
 
     def _reply(
         self,
@@ -208,7 +210,7 @@ class RecordedChatModel(BaseChatModel):
         shown = [convert_to_openai_tool(tool) for tool in tools]
         bound = self._inner.bind_tools(tools, **kwargs) if self._inner else None
         options = bound.kwargs if isinstance(bound, RunnableBindingBase) else {}
-        return self.bind(**{**options, _TOOLS: shown})
+        return self.bind(**{**options, TOOLS: shown})
 
     @override
     def _generate(
@@ -218,7 +220,7 @@ class RecordedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        tools = kwargs.pop(_TOOLS, ())
+        tools = kwargs.pop(TOOLS, ())
         reply = self._reply(messages, tools, kwargs)
         return ChatResult(generations=[ChatGeneration(message=reply)])
 

@@ -2,41 +2,42 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage, HumanMessage
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
-from langgraph.types import Command as GraphCommand
 from msgspec import structs
 
+from skills_agent.evals.agents import (
+    OURS,
+    AskedAgent,
+    MakeAgent,
+    OwnAgent,
+    lay_skills,
+    make_other,
+)
 from skills_agent.evals.cases.case import Command, EvalCase
 from skills_agent.evals.cases.checks import check
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.eval_folder import root_of, safe_id
-from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult
+from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult, split_label
 from skills_agent.evals.cases.run_folder import RUNS
 from skills_agent.evals.grading import Grade
-from skills_agent.evals.trajectories import calls_inside, digests_of, spent_of, trajectory_of
+from skills_agent.evals.recording import resolved
+from skills_agent.evals.trajectories import digests_of
 from skills_agent.evals.workspaces import fresh_place, lay
 from skills_agent.graph.build import wire
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import EVAL_THREADS, config_of
-from skills_agent.graph.threads.thread import status_of
-from skills_agent.graph.threads.threads import Threads
-from skills_agent.graph.tools.held import can_approve_changes
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.nodes.timeouts import attended
 from skills_agent.nodes.wrapped_models import ModelRunnable
@@ -51,8 +52,6 @@ from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.trees import remove_tree
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context
-from skills_agent.state.schema import AgentInput
-from skills_agent.state.transcript import SEARCH_SKILLS, open_calls, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +59,12 @@ SCRIPTED: Final = "scripted"
 """The model that plays a case's own `replies`."""
 _ALLOWED: Final[frozenset[Risk]] = frozenset({"run", "write", "delete"})
 """What a case may do unasked where the sandbox works: its workspace is thrown away."""
-_MOST_SEARCHES: Final = 3
 _GRACE_SECONDS: Final = 8
 """Until what was told to end is left."""
 _SCRIPT_SECONDS: Final = 30.0
 """That a program of a case may take to judge the workspace."""
 _LONGEST_ERROR: Final = 2_000
 _LATE: Final = "timeout"
-_ENDED: Final = "Not run: this eval case is about which skill is chosen, and that is known."
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,8 @@ class Setup:
     """Grades rubrics; None: nobody does."""
     model_of: Callable[[EvalCase, str, int], ModelRunnable | None] = lambda *_: None
     """Returns the model of a case, by name and repeat, where it is not just the one of that name."""
+    agents: Mapping[str, MakeAgent] = field(default_factory=dict)
+    """Makes other agents, by name."""
 
 
 def run_case(
@@ -105,10 +104,10 @@ def run_case(
     with fresh_place() as place:
         try:
             lay(case, place / "work")
+            words = safe_id(f"{setup.run}-{case.id}-{model}-{arm}-{repeat + 1}")
+            thread = f"{EVAL_THREADS}{words}"[:56] + f"-{secrets.token_hex(3)}"
+            result = structs.replace(result, thread=thread)
             with _agent(case, result, place, setup) as (agent, services):
-                words = safe_id(f"{setup.run}-{case.id}-{model}-{arm}-{repeat + 1}")
-                thread = f"{EVAL_THREADS}{words}"[:56] + f"-{secrets.token_hex(3)}"
-                result = structs.replace(result, thread=thread)
                 result = _worked(case, result, agent, services, stop or RunControl())
                 if result.outcome == "passed":
                     result = _judged(case, result, services, setup)
@@ -148,31 +147,29 @@ def _with_checks(result: EvalResult, more: Iterable[CheckResult]) -> EvalResult:
 
 
 def _worked(
-    case: EvalCase, result: EvalResult, agent: CompiledAgent, services: Services, stop: RunControl
+    case: EvalCase, result: EvalResult, agent: AskedAgent, services: Services, stop: RunControl
 ) -> EvalResult:
     """Let the agent work, and return what is known when it has ended: `passed` until checks say otherwise."""
     workspace, is_choice = services.settings.workspace, case.kind == "trigger"
-    before, began = digests_of(workspace), monotonic()
-    config, control = config_of(result.thread, {"eval": case.id}), RunControl()
-    failure = _within(case.seconds, stop, control, partial(_take_turns, agent, case, config, control))
-    snapshot = agent.get_state(config)
+    before, began, control = digests_of(workspace), monotonic(), RunControl()
+    failure = _within(case.seconds, stop, control, partial(agent.take_turns, case, control))
+    seconds, ended = round(monotonic() - began, 3), agent.ended(case)
     files = {path: sha for path, sha in digests_of(workspace).items() if before.get(path) != sha}
-    inside = calls_inside(Threads(agent), result.thread, snapshot)
     result = structs.replace(
         result,
         outcome="passed",
-        trajectory=trajectory_of(snapshot.values, files, asked=is_choice, inside=inside),
-        spent=spent_of(snapshot.values, monotonic() - began),
+        trajectory=structs.replace(ended.trajectory, files=files),
+        spent=structs.replace(ended.spent, seconds=seconds),
     )
     if control.drain_reason == _LATE:
         late = f"It was given up after {case.seconds:g} seconds."
         return structs.replace(result, outcome="timeout", error=late)
     if failure is not None:
         return structs.replace(result, outcome="error", error=_failure_text(failure))
-    if not is_choice and snapshot.interrupts:
-        error = _unanswered(snapshot.interrupts[0].value, services)
+    if not is_choice and ended.question is not None:
+        error = _unanswered(ended.question, services)
         return structs.replace(result, outcome="refused", error=error)
-    if status_of(snapshot) == "unfinished":
+    if not ended.is_whole:
         return structs.replace(result, outcome="error", error="It was cut off.")
     return result
 
@@ -180,11 +177,12 @@ def _worked(
 @contextmanager
 def _agent(
     case: EvalCase, result: EvalResult, place: Path, setup: Setup
-) -> Iterator[tuple[CompiledAgent, Services]]:
+) -> Iterator[tuple[AskedAgent, Services]]:
     """Make the agent of one run; what it kept for this workspace elsewhere goes with it."""
     settings = _settings(case, result, place, setup)
     chat: ModelRunnable | None = setup.model_of(case, result.model, result.repeat)
-    if chat is None and result.model == SCRIPTED:
+    agent, name = split_label(result.model)
+    if chat is None and name == SCRIPTED:
         if not case.replies:
             raise EvalError(f"The model scripted plays the `replies` of a case, and {case.id} has none.")
         chat = ScriptedChatModel(case.replies)
@@ -198,10 +196,30 @@ def _agent(
         homes=place / "homes",
     )
     try:
+        config = config_of(result.thread, {"eval": case.id})
+        if make := setup.agents.get(agent):
+            yield (
+                make_other(
+                    make,
+                    case,
+                    config,
+                    approves=bool(setup.yes),
+                    model=chat or resolved(settings, name),
+                    skills=lay_skills(
+                        services.library.shared,
+                        place / "skills",
+                        case.skill if result.arm == "without" else "",
+                    ),
+                    workspace=place / "work",
+                    checkpointer=setup.saver,
+                ),
+                services,
+            )
+            return
         if chat is None:
             services.models.choose(Context())
-        graph = wire(services)
-        yield graph.compile(checkpointer=setup.saver, name="skills-agent"), services
+        graph = wire(services).compile(checkpointer=setup.saver, name=OURS)
+        yield OwnAgent(graph, config), services
     finally:
         # Beneath XDG_STATE_HOME, where that is set.
         remove_tree(state_folder(settings))
@@ -213,7 +231,7 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
     What leads out of it is left out: servers of MCP, shared folders, secrets, and the network of scripts
     unless `--yes network` was said.
     """
-    settings = setup.settings
+    settings, (_, model) = setup.settings, split_label(result.model)
     left_out = {"mcp_servers", *(() if "network" in setup.yes else ("sandbox_network",))}
     hidden = [f"Skill({case.skill})"] if result.arm == "without" and case.skill else []
     return replace(
@@ -230,7 +248,7 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
         audit_folder=settings.workspace / RUNS / setup.run / "audit",
         approval="ask",
         exclude_tools=(*settings.exclude_tools, *hidden),
-        model="" if result.model == SCRIPTED else result.model,
+        model="" if model == SCRIPTED else model,
         allowed_models=(),  # No skill chooses another one: this one is measured.
         sandbox="require" if _is_sandboxed(settings) else settings.sandbox,
         origins={**settings.origins, "workspace": "code"},
@@ -256,57 +274,6 @@ def _approver(setup: Setup) -> Approver:
         return Opinion("allow", "the workspace of an eval case is thrown away", protected=is_file_tool)
 
     return of_the_run
-
-
-def _take_turns(agent: CompiledAgent, case: EvalCase, config: RunnableConfig, control: RunControl) -> None:
-    """Say what the case says, turn by turn; a drained run ends where it is."""
-    for number, text in enumerate(case.turns):
-        said = AgentInput(messages=[HumanMessage(text)], skills=list(case.load) if number == 0 else [])
-        with suppress(GraphDrained):
-            if case.kind == "trigger":
-                _choose_only(agent, said, config, control)
-                return
-            _invoke(agent, said, config, control)
-            _let_changes_come(agent, config, control)
-        if control.drain_requested:
-            return
-
-
-def _let_changes_come(agent: CompiledAgent, config: RunnableConfig, control: RunControl) -> None:
-    """Approve what scripts changed, and what a person would be asked about: the workspace is thrown away."""
-    yes = {"decisions": [{"type": "approve"}]}
-    while questions := [it for it in agent.get_state(config).interrupts if can_approve_changes(it.value)]:
-        _invoke(agent, GraphCommand(resume={question.id: yes for question in questions}), config, control)
-
-
-def _invoke(
-    agent: CompiledAgent,
-    said: AgentInput | GraphCommand[Any] | None,
-    config: RunnableConfig,
-    control: RunControl,
-    **options: Any,
-) -> None:
-    agent.invoke(said, config, durability="async", control=control, context=Context(), **options)
-
-
-def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig, control: RunControl) -> None:
-    """Let the model choose, and run nothing: which skill it asks for is known after its first reply.
-
-    One that searches first may look at what it found. The thread is ended, so that nothing resumes it.
-    """
-    given: AgentInput | None = said
-    for _ in range(1 + _MOST_SEARCHES):
-        _invoke(agent, given, config, control, interrupt_after=["decide"])
-        messages: list[AnyMessage] = agent.get_state(config).values.get("messages") or []
-        calls = open_calls(messages)
-        if not calls or any(call["name"] != SEARCH_SKILLS for call in calls):
-            break
-        given = None
-    if calls:
-        ended = [refusal(call["id"] or "", call["name"], _ENDED) for call in calls]
-        agent.update_own_state(config, {"messages": ended}, as_node="answer")
-    else:
-        _invoke(agent, None, config, control)
 
 
 def _within(

@@ -9,7 +9,7 @@ from langgraph.runtime import RunControl
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
-from skills_agent.evals.cases.trajectory import Spent
+from skills_agent.evals.cases.trajectory import Budget, Spent
 from skills_agent.evals.running import Setup, run_case
 
 _POLL: float = 0.2
@@ -39,7 +39,7 @@ def tasks_of(head: RunHead) -> Iterator[RunTask]:
                 continue
             # Whether a skill is chosen cannot be asked without it.
             arms = head.arms if case.kind == "task" and case.skill else ("with",)
-            yield from (RunTask(case, model, arm, repeat) for model in head.models for arm in arms)
+            yield from (RunTask(case, model, arm, repeat) for model in head.labels for arm in arms)
 
 
 def run_all(
@@ -48,14 +48,14 @@ def run_all(
     *,
     jobs: int,
     stop: RunControl,
-    tokens: int | None = None,
+    budget: Budget | None = None,
     done: Collection[EvalResult] = (),
     tell: Callable[[EvalResult], None] = lambda _: None,
 ) -> str:
     """Run what has no result yet; keep each result as it comes, and tell of it. Return why it ended early.
 
     `stop` ends all that runs: what is done is kept, and what was stopped in the middle begins anew when the
-    run goes on. No case begins when so many `tokens` are spent.
+    run goes on. No case begins when the `budget` is spent.
     """
     waiting = iter(missing(folder.head, done))
     spent = Spent()
@@ -63,8 +63,8 @@ def run_all(
     partial = ""
     with ThreadPoolExecutor(jobs, thread_name_prefix="eval") as pool:
         while True:
-            if tokens is not None and spent.tokens >= tokens:
-                partial = f"its budget of {tokens:,} tokens is spent"
+            if budget is not None and budget.taken(spent) >= budget.most:
+                partial = f"its budget of {budget} is spent"
             while not partial and not stop.drain_requested and len(running) < jobs:
                 if (task := next(waiting, None)) is None:
                     break

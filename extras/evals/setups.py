@@ -1,10 +1,12 @@
 """What the cases of a run share, made of the head of the run: its skills, its models, its grader."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from skills_agent.evals.agents import MakeAgent
 from skills_agent.evals.cases.result import RunHead
 from skills_agent.evals.grading import make_grade
 from skills_agent.evals.recording import Recordings, resolved
@@ -21,6 +23,7 @@ def make_setup(
     yes: Collection[Risk] = (),
     *,
     anew: bool = True,
+    agents: Mapping[str, MakeAgent] = MappingProxyType({}),
 ) -> Setup:
     """Return what all cases of a run share; of recordings, `anew` forgets those of before.
 
@@ -44,4 +47,5 @@ def make_setup(
         yes=yes,
         grade=make_grade(settings, head.grader, kept) if head.grader else None,
         model_of=kept.model_of if kept else lambda *_: None,
+        agents=agents,
     )

@@ -45,7 +45,6 @@ def calls_inside(threads: Threads, thread: str, snapshot: StateSnapshot, around:
 
 def trajectory_of(
     values: Mapping[str, Any],
-    files: Mapping[str, str] | None = None,
     *,
     asked: bool = False,
     inside: Inside = MappingProxyType({}),
@@ -81,7 +80,6 @@ def trajectory_of(
         answers=tuple(answers),
         calls=tuple(calls),
         chosen=tuple(dict.fromkeys(chosen)),
-        files=dict(files or {}),
     )
 
 
@@ -94,14 +92,14 @@ def _chosen(name: str, ledger: Mapping[str, Any]) -> Iterator[str]:
         yield from (other for other, each in ledger.items() if record and each.get("call_id") == call)
 
 
-def spent_of(values: Mapping[str, Any], seconds: float) -> Spent:
-    """Return what a thread took, as its channel `usage` counts it."""
+def spent_of(values: Mapping[str, Any]) -> Spent:
+    """Return what a thread took, but for time, as its channel `usage` counts it."""
     counts: Mapping[str, int] = (values.get("usage") or {}).get("thread") or {}
     return Spent(
-        seconds=round(seconds, 3),
         model_calls=counts.get("model_calls", 0),
         input_tokens=counts.get("input_tokens", 0),
         output_tokens=counts.get("output_tokens", 0),
+        cached_tokens=counts.get("cache_read_tokens", 0),
     )
 
 

@@ -7,7 +7,10 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from skills_agent.evals.cases.case import EvalCase
@@ -17,20 +20,41 @@ from skills_agent.skills.confined import make_folder_beneath, parts_of, read_ben
 from skills_agent.skills.trees import remove_tree, walk
 from skills_agent.skills.visible import visible_line
 
+_MAKING: Final = Lock()
 MAX_BYTES: Final = 256 << 20
 """Of all files that one case lays."""
 
 
 @contextmanager
 def fresh_place() -> Iterator[Path]:
-    """Yield a folder that nobody else can read, with `work` and `home` in it, and remove it in the end."""
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="skills-agent-eval-")))
+    """Yield a folder that nobody else can read, with `work` and `home` in it, and remove it in the end.
+
+    It is the first that is free: its path is in the prompt, which a provider's cache then knows from before.
+    """
+    folder = next(filter(None, map(_taken, count(1))))
     try:
         for name in ("work", "home"):
             (folder / name).mkdir(mode=0o700)
         yield folder
     finally:
         remove_tree(folder)
+
+
+@cache
+def _places() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder of this process; it goes with it."""
+    return tempfile.TemporaryDirectory(prefix="skills-agent-eval-")
+
+
+def _taken(number: int) -> Path | None:
+    """Take a place; return None where another case has it."""
+    with _MAKING:  # `cache` lets two threads in
+        folder = Path(os.path.realpath(_places().name), str(number))
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return None
+    return folder
 
 
 def lay(case: EvalCase, workspace: Path) -> None:

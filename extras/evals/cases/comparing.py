@@ -12,12 +12,14 @@ import msgspec
 
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.eval_folder import file_of
-from skills_agent.evals.cases.result import Arm, EvalResult
+from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
 from skills_agent.evals.cases.scored import ScoredRun, Scores, Worth, choice
 from skills_agent.evals.cases.statistics import MIN_DISCORDANT, bootstrap, holm, mcnemar
 from skills_agent.evals.cases.summary import Delta, Verdict
 
 ARMS: Final = "with - without"
+AGENTS: Final = "beside "
+"""What the name of a comparison with the first agent of a run begins with."""
 MIN_CASES: Final = 6
 MAX_P: Final = 0.05
 SHARES: Final = frozenset({"passed", "chosen"})
@@ -27,6 +29,10 @@ _COSTS: Final[Mapping[str, Worth]] = {
     "seconds": lambda one, _: one.spent.seconds,
     "calls": lambda one, _: len(one.trajectory.calls),
 }
+_MODEL_COSTS: Final[Mapping[str, Worth]] = {
+    "input tokens": lambda one, _: one.spent.input_tokens,
+    "model calls": lambda one, _: one.spent.model_calls,
+}
 
 
 def compare_arms(run: ScoredRun) -> Iterator[Delta]:
@@ -34,6 +40,21 @@ def compare_arms(run: ScoredRun) -> Iterator[Delta]:
     for model in run.models:
         worths = {"passed": run.came_out, **_COSTS}
         yield from _compared(model, ARMS, worths, (run, "with"), (run, "without"))
+
+
+def compare_agents(run: ScoredRun) -> Iterator[Delta]:
+    """Yield what compares each other agent of a run with the first, model by model."""
+    pairs = [(other, first) for first, *others in zip(*_by_agent(run.head), strict=True) for other in others]
+    for other, first in pairs:
+        worths = {"passed": run.passed, "chosen": choice, **_COSTS, **_MODEL_COSTS}
+        yield from _compared(other, f"{AGENTS}{first}", worths, (run, "with"), (run, "with"), first)
+
+
+def _by_agent(head: RunHead) -> list[list[str]]:
+    """Return the labels of each agent; one group of nothing to compare where there is but one."""
+    many = len(head.models)
+    labels = head.labels if head.agents else ()
+    return [[*labels[at : at + many]] for at in range(0, len(labels), many)]
 
 
 def compare_runs(now: ScoredRun, before: ScoredRun) -> Iterator[Delta]:
@@ -72,12 +93,14 @@ def _compared(
     worths: Mapping[str, Worth],
     ours: tuple[ScoredRun, Arm],
     theirs: tuple[ScoredRun, Arm],
+    first: str = "",
 ) -> Iterator[Delta]:
     """Yield what differs in each metric; one that no case has on both sides is left out."""
     for metric, worth in worths.items():
         # One that an error ended took less than an answer does, and is left out of the costs.
         counted = worth if metric in SHARES else _of_answers(worth)
-        now, then = (run.scores(model, arm, counted) for run, arm in (ours, theirs))
+        sides = ((model, *ours), (first or model, *theirs))
+        now, then = (run.scores(name, arm, counted) for name, run, arm in sides)
         if found := _differences(now, then):
             yield _delta(model, name, metric, found)
 

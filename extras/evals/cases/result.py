@@ -68,6 +68,8 @@ class RunHead(Frozen, frozen=True, kw_only=True):
     program: str = ""
     """The version of skills-agent."""
     models: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Names of those that are compared; empty: this one alone. No file says which functions make them."""
     grader: str = ""
     """The model that grades rubrics; empty: none does."""
     arms: tuple[Arm, ...] = ("with",)
@@ -82,3 +84,14 @@ class RunHead(Frozen, frozen=True, kw_only=True):
     """What of the files was passed over, in sentences."""
     partial: str = ""
     """Why it did not run to its end; empty where it did."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return who answers: each model, asked by each agent as `AGENT@MODEL`."""
+        return tuple(f"{agent}@{model}" for agent in self.agents for model in self.models) or self.models
+
+
+def split_label(label: str) -> tuple[str, str]:
+    """Return the agent, empty where there is but this one, and the model of a label."""
+    agent, at, model = label.partition("@")
+    return (agent, model) if at and ":" not in agent else ("", label)

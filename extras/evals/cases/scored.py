@@ -31,7 +31,7 @@ class ScoredRun(NamedTuple):
         cases = {case.id: case for case in head.cases}
         unique = {one.key: one for one in reversed(results) if one.case in cases}.values()
         places = {name: at for at, name in enumerate(cases)}
-        models = {name: at for at, name in enumerate([*head.models, *(one.model for one in results)])}
+        models = {name: at for at, name in enumerate([*head.labels, *(one.model for one in results)])}
         runs: dict[tuple[str, Arm], dict[str, list[EvalResult]]] = {}
         for one in sorted(unique, key=lambda one: (models[one.model], one.arm, places[one.case], one.repeat)):
             runs.setdefault((one.model, one.arm), {}).setdefault(one.case, []).append(one)

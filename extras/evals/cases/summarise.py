@@ -6,12 +6,13 @@ from statistics import fmean, median
 from typing import Final
 
 from skills_agent.evals.cases.choices import accuracy_of, asked_of, triggering
-from skills_agent.evals.cases.comparing import adjusted, compare_arms, compare_runs
+from skills_agent.evals.cases.comparing import adjusted, compare_agents, compare_arms, compare_runs
 from skills_agent.evals.cases.notes import notes_before, notes_of
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
 from skills_agent.evals.cases.scored import ScoredRun
 from skills_agent.evals.cases.statistics import wilson
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Interval, Summary
+from skills_agent.evals.cases.trajectory import Spent
 
 _NOTHING: Final = Interval(value=0.0, low=0.0, high=1.0, n=0)
 
@@ -25,7 +26,7 @@ def summarise(
     """
     run = ScoredRun.of(head, results)
     earlier = ScoredRun.of(*before) if before else None
-    compared = [*compare_arms(run), *(compare_runs(run, earlier) if earlier else ())]
+    compared = [*compare_arms(run), *compare_agents(run), *(compare_runs(run, earlier) if earlier else ())]
     return Summary(
         head=head,
         arms=tuple(_arm(run, model, arm) for model, arm in run.runs),
@@ -41,6 +42,7 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
     results = [one for found in by_case.values() for one in found]
     scores = run.scores(model, arm, run.passed if arm == "with" else run.came_out)
     ended = [one for one in results if one.outcome != "error"] or results
+    total = sum((one.spent for one in results), Spent())
     asked = asked_of(by_case if arm == "with" else {}, run.cases)
     return ArmSummary(
         model=model,
@@ -53,8 +55,11 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
         accuracy=accuracy_of(asked),
         choices=tuple(triggering(asked)),
         tokens=median([one.spent.tokens for one in ended]),
+        model_calls=median([one.spent.model_calls for one in ended]),
         calls=median([len(one.trajectory.calls) for one in ended]),
         seconds=median([one.spent.seconds for one in ended]),
+        cached=total.cached_tokens / max(1, total.input_tokens),
+        approvals=total.approvals,
     )
 
 

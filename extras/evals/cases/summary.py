@@ -54,8 +54,13 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     choices: tuple[Triggering, ...] = ()
     tokens: float
     """This and what follows: the median of the runs that no error ended."""
+    model_calls: float
     calls: float
     seconds: float
+    cached: float
+    """Share of all input tokens that the provider's cache had."""
+    approvals: int
+    """That a person would have been asked for, in all runs together."""
 
 
 class Delta(Frozen, frozen=True, kw_only=True):

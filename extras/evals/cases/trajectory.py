@@ -1,6 +1,7 @@
 """What happened in one run of a case, without any message of LangChain."""
 
-from typing import Any, Literal
+from operator import mul
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -29,6 +30,10 @@ class Spent(Frozen, frozen=True, kw_only=True):
     model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input: what a provider's prompt cache had."""
+    approvals: int = 0
+    """Requests that a person would have been asked about; of another agent, as this one's policy answers."""
 
     @property
     def tokens(self) -> int:
@@ -37,6 +42,25 @@ class Spent(Frozen, frozen=True, kw_only=True):
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+
+class Budget(NamedTuple):
+    """The most that a run may take: tokens, or money where prices are known."""
+
+    most: float
+    prices: tuple[float, float, float] | None = None
+    """US dollars for a million tokens: of input, of input that a provider's cache had, of output."""
+
+    def taken(self, spent: Spent) -> float:
+        """Return what was taken, in the unit of `most`."""
+        if self.prices is None:
+            return spent.tokens
+        fresh = spent.input_tokens - spent.cached_tokens
+        amounts = (fresh, spent.cached_tokens, spent.output_tokens)
+        return float(sum(map(mul, self.prices, amounts))) / 1_000_000
+
+    def __str__(self) -> str:
+        return f"{self.most:,.0f} tokens" if self.prices is None else f"${self.most:,.2f}"
 
 
 class Trajectory(Frozen, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from skills_agent.graph.settings import Settings, registry_of
         "eval --baseline last --html report.html",
         "eval --fail-under passed=0.9",
         "eval --resume",
+        "eval --agent skills-agent --agent mine=agent.py:make",
         "eval --triggers csv-report",
     ),
 )
@@ -29,7 +30,15 @@ from skills_agent.graph.settings import Settings, registry_of
     multiple=True,
     help="A model: offline, scripted (plays the case's replies), or <provider>:<model>. Repeatable.",
 )
+@click.option(
+    "--agent",
+    "agents",
+    metavar="NAME=FUNCTION",
+    multiple=True,
+    help="Another agent, made by MODULE:FUNCTION or FILE.py:FUNCTION; skills-agent is this one. Repeatable.",
+)
 @click.option("--repeat", type=click.IntRange(1, 100), help="Runs of each case. [default: 1]")
+@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Cases side by side.")
 @click.option("--without", "both", is_flag=True, help="Run each case without its skill, too.")
 @click.option("--baseline", metavar="RUN", help="Compare with an earlier run: its id, its folder, or `last`.")
 @click.option(
@@ -41,9 +50,15 @@ from skills_agent.graph.settings import Settings, registry_of
 )
 @click.option(
     "--budget",
-    type=click.IntRange(1),
+    type=click.FloatRange(0, min_open=True),
     metavar="TOKENS",
-    help="Start no further case once this many are spent.",
+    help="Start no further case once this many are spent; with --prices, US dollars.",
+)
+@click.option(
+    "--prices",
+    type=(float, float, float),
+    metavar="IN CACHED OUT",
+    help="Dollars for a million tokens of input, of cached input, and of output.",
 )
 @click.option(
     "--grader", metavar="MODEL", help="Grade rubrics with this model. [default: they are not graded]"

@@ -1,19 +1,23 @@
 """Run eval cases, or go on with a run, and report: what `skills-agent eval` does, with all that it takes."""
 
+import re
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
 from langgraph.runtime import RunControl
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
+from skills_agent.evals.agents import OURS, MakeAgent, maker_of
 from skills_agent.evals.cases.errors import NO_CASES, EvalError
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder, newest
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
 from skills_agent.evals.cases.thresholds import missed, parse_threshold
+from skills_agent.evals.cases.trajectory import Budget
 from skills_agent.evals.report.figures import failures
 from skills_agent.evals.report.terminal import print_report
 from skills_agent.evals.run_headers import check_unchanged, new_head
@@ -39,9 +43,8 @@ Begin with one, in .agent/evals/first.yaml:
       files: {orders.csv: "region,amount\\nNorth,3\\nSouth,5\\n"}
       expect: {answer: "8"}
 """
-_JOBS: Final = 4
-"""Cases side by side."""
 _LINE: Final = 200
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
 def evaluate(
@@ -49,7 +52,6 @@ def evaluate(
     thresholds: tuple[str, ...],
     baseline: str | None,
     resumed: str | None,
-    budget: int | None,
     yes: frozenset[Risk],
     workspace: Path | None,
     html: TextIO | None,
@@ -59,19 +61,25 @@ def evaluate(
     """Run cases, or go on with a run, and report; exit with 1 where not all is well."""
     settings = Settings.load(workspace)
     limits = [parse_threshold(text) for text in thresholds]
-    is_new = resumed is None
-    head = _new_head(settings, chosen) if resumed is None else _old_head(settings, resumed, chosen)
+    # What is said with each command, also where a run goes on.
+    agents, jobs, budget, prices = (chosen.pop(each) for each in ("agents", "jobs", "budget", "prices"))
+    is_new, made = resumed is None, dict(map(_named, agents))
+    head = _new_head(settings, made, chosen) if resumed is None else _old_head(settings, resumed, chosen)
     before = _run_before(settings.workspace, baseline, head.id) if baseline else None
     words = ["--yes", ",".join(sorted(yes))] if yes else []
+    words += [word for agent in agents for word in ("--agent", agent)]
     again = shell_command("eval", "--resume", head.id, *words, workspace=settings.workspace)
     stop, partial = RunControl(), ""
     if head.partial:
         with open_database(settings) as saver, draining(stop, again):
-            setup = make_setup(settings, head, saver, yes, anew=is_new)  # a missing key leaves no run
+            others = _makers(head, made)
+            # A missing key leaves no run.
+            setup = make_setup(settings, head, saver, yes, anew=is_new, agents=others)
             workspace = settings.workspace
             folder = RunFolder.create(workspace, head) if is_new else RunFolder.open(workspace, head.id)
             with folder.held():
-                partial = _run(folder, setup, stop, budget, quiet=as_json)
+                most = Budget(budget, prices) if budget else None
+                partial = _run(folder, setup, stop, most, jobs, quiet=as_json)
                 folder.finish(partial)
     else:
         folder = RunFolder.open(settings.workspace, head.id)
@@ -90,7 +98,27 @@ def evaluate(
         raise click.exceptions.Exit(1)
 
 
-def _new_head(settings: Settings, chosen: dict[str, Any]) -> RunHead:
+def _named(agent: str) -> tuple[str, str]:
+    """Return the name of an agent, and the function that makes it, empty for this one. Raises UsageError."""
+    name, _, function = agent.partition("=")
+    if not _NAME.fullmatch(name) or bool(function) is (name == OURS):
+        raise click.UsageError(f"--agent {agent}: write {OURS}, or NAME=MODULE:FUNCTION")
+    return name, function
+
+
+def _makers(head: RunHead, agents: Mapping[str, str]) -> Mapping[str, MakeAgent]:
+    """Return the functions that make the other agents of a run. Raises UsageError where others were named.
+
+    They are named with each command: a run that came with a repository imports nothing.
+    """
+    if tuple(agents) != head.agents:
+        raise click.UsageError(
+            f"name its agents again, as when it began: --agent {' --agent '.join(head.agents)}"
+        )
+    return {name: maker_of(function) for name, function in agents.items() if function}
+
+
+def _new_head(settings: Settings, agents: Mapping[str, str], chosen: dict[str, Any]) -> RunHead:
     """Read the cases that the options ask for; where there are none, say how to begin, and exit with 2."""
     if chosen["record"] and chosen["replay"]:
         raise click.UsageError("--record asks the models, and --replay does not: leave out one")
@@ -111,7 +139,7 @@ def _new_head(settings: Settings, chosen: dict[str, Any]) -> RunHead:
         raise click.UsageError(str(error).rstrip()) from error
     if head.grader in head.models:
         click.echo(f"note: {line_of(head.grader)} grades its own answers: choose another --grader", err=True)
-    return head
+    return structs.replace(head, agents=tuple(agents))
 
 
 def _old_head(settings: Settings, resumed: str, chosen: dict[str, Any]) -> RunHead:
@@ -138,7 +166,9 @@ def _run_before(workspace: Path, run: str, now: str) -> RunFolder:
     raise click.UsageError("no run here ran to its end yet: there is nothing to compare with")
 
 
-def _run(folder: RunFolder, setup: Setup, stop: RunControl, budget: int | None, *, quiet: bool) -> str:
+def _run(
+    folder: RunFolder, setup: Setup, stop: RunControl, budget: Budget | None, jobs: int, *, quiet: bool
+) -> str:
     """Run what has no result yet, and say on stderr what came of each; return why it ended early."""
     done = folder.results()
     total, numbers = len(done) + len(missing(folder.head, done)), count(len(done) + 1)
@@ -151,7 +181,7 @@ def _run(folder: RunFolder, setup: Setup, stop: RunControl, budget: int | None, 
         outcome = click.style(f"{result.outcome:<8}", fg="green" if result.outcome == "passed" else "red")
         click.echo(f"{number}  {outcome}  {line_of(f'{result.case}  {result.model}', _LINE)}{arm}", err=True)
 
-    return run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=budget, done=done, tell=tell)
+    return run_all(folder, setup, jobs=jobs, stop=stop, budget=budget, done=done, tell=tell)
 
 
 def _report(summary: Summary, html: TextIO | None, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from skills_agent.evals.cases.comparing import ARMS, SHARES
+from skills_agent.evals.cases.comparing import AGENTS, ARMS, SHARES
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import Delta, Interval, Summary
 from skills_agent.skills.text import count, one_line
@@ -50,6 +50,8 @@ def delta_text(delta: Delta) -> str:
 
 def compared(delta: Delta) -> str:
     """Return what a comparison is of."""
+    if delta.name.startswith(AGENTS):
+        return delta.name
     return (
         "with and without the skill"
         if delta.name == ARMS

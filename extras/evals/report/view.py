@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Delta, Interval, Summary
-from skills_agent.evals.report.figures import GOOD, change, compared, delta_text, number, share
+from skills_agent.evals.report.figures import GOOD, change, compared, delta_text, number, percent, share
 from skills_agent.skills.text import count
 
 _MOST: Final = 40
@@ -53,7 +53,7 @@ def facts(summary: Summary) -> Mapping[str, str]:
 
 def name(one: CaseRow | EvalResult, summary: Summary) -> str:
     """Return what a case or a run of it is called: of several models, with its model."""
-    return f"{one.case} ({one.model})" if len(summary.head.models) > 1 else one.case
+    return f"{one.case} ({one.model})" if len(summary.head.labels) > 1 else one.case
 
 
 def _skills(summary: Summary) -> list[str]:
@@ -62,7 +62,7 @@ def _skills(summary: Summary) -> list[str]:
 
 def answers(summary: Summary) -> Iterator[ShownAnswer]:
     """Yield whether the edit helped, whether the skill does, and last what passed."""
-    is_one = len(summary.head.models) < 2
+    is_one = len(summary.head.labels) < 2
     for delta in summary.deltas:
         if delta.metric == "passed":
             model = "" if is_one else f", {delta.model}"
@@ -101,7 +101,18 @@ def tables(summary: Summary) -> Iterator[Figures]:
     if summary.arms:
         yield Figures(
             "Results",
-            ("model", "arm", "cases", "passed", "calls", "tokens", "seconds"),
+            (
+                "model",
+                "arm",
+                "cases",
+                "passed",
+                "replies",
+                "calls",
+                "tokens",
+                "cached",
+                "seconds",
+                "asked",
+            ),
             [_arm_row(arm) for arm in summary.arms],
         )
     if summary.deltas:
@@ -114,7 +125,8 @@ def tables(summary: Summary) -> Iterator[Figures]:
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
     cases = f"{arm.cases} x {arm.runs // arm.cases}" if arm.cases and arm.runs > arm.cases else str(arm.cases)
-    amounts = map(number, (arm.calls, arm.tokens, arm.seconds))
+    calls, tokens = map(number, (arm.model_calls, arm.calls)), number(arm.tokens)
+    amounts = (*calls, tokens, percent(arm.cached), number(arm.seconds), str(arm.approvals))
     return (arm.model, arm.arm, cases, share(arm.passed), *amounts)
 
 

@@ -18,6 +18,7 @@ from extras.evals.tests.cases import ADDER, case
 from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedSkills, ExpectedText
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
+from skills_agent.evals.cases.trajectory import Budget
 from skills_agent.evals.running import Setup, run_case
 from skills_agent.evals.runs import missing, run_all
 from skills_agent.evals.skill_folders import catalog_folders, sources_of
@@ -244,7 +245,7 @@ def test_a_case_shows_the_model_the_prompt_that_a_question_shows_it(setup: Setup
     result = run(setup, case(replies=("x",)))
     assert result.trajectory.chosen == ("adder",)
     assert len(asked.requests) == 2
-    place = re.compile(r"/\S*/skills-agent-eval-[A-Za-z0-9_]+/work")
+    place = re.compile(r"/\S*/skills-agent-eval-[A-Za-z0-9_]+/\d+/work")
     here = str(settings.workspace)
     assert [(place.sub(here, text), tools) for text, tools in evaluated.requests] == asked.requests
     assert [place.sub(here, text) for text in evaluated.schemas] == asked.schemas
@@ -355,7 +356,7 @@ def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> No
 def test_a_budget_ends_a_run_before_the_next_case(setup: Setup) -> None:
     cases = [case(id=f"c{number}", kind="trigger", turns=("add numbers",)) for number in range(4)]
     folder = RunFolder.create(setup.settings.workspace, head(*cases))
-    partial = run_all(folder, setup, jobs=1, stop=RunControl(), tokens=1)
+    partial = run_all(folder, setup, jobs=1, stop=RunControl(), budget=Budget(1))
     assert partial == "its budget of 1 tokens is spent"
     assert len(folder.results()) == 1
 

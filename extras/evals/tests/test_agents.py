@@ -1,0 +1,241 @@
+"""Other agents in a run of evals: made by a function, driven by the same cases, and compared."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from extras.evals.tests.cases import case
+from extras.evals.tests.test_eval import heads, results, write_cases
+from skills_agent.evals.agents import maker_of
+from skills_agent.evals.cases.case import Expected, ExpectedSkills, ExpectedText
+from skills_agent.evals.cases.errors import EvalError
+from skills_agent.evals.cases.result import EvalResult
+from skills_agent.evals.cases.trajectory import Budget, Spent
+from skills_agent.evals.recording import Recordings, recording_of
+from skills_agent.evals.running import Setup, run_case
+from skills_agent.skills.risk import Risk
+from tests.graph.cli.command_line import CommandLine
+from tests.openai_server import Call, Completion, OpenAIServer
+
+AGENT = """
+from pathlib import Path
+
+from langchain_core.tools import tool
+from langgraph.graph import MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import interrupt
+
+
+def make(*, model, skills, workspace, checkpointer):
+    @tool
+    def load_skill(name: str) -> str:
+        "Load a skill."
+        return (skills / name / "SKILL.md").read_text()
+
+    @tool
+    def read(path: str) -> str:
+        "Read a file."
+        return (skills.parent / path.lstrip("/")).read_text()
+
+    @tool
+    def write(path: str, text: str) -> str:
+        "Write a file."
+        request = {"name": "write", "args": {"path": path}, "description": "Write it?"}
+        review = {"action_name": "write", "allowed_decisions": ["approve", "reject"]}
+        said = interrupt({"action_requests": [request], "review_configs": [review]})
+        if said["decisions"][0]["type"] == "approve":
+            (workspace / path).write_text(text)
+        return "done"
+
+    tools = [load_skill, read, write]
+    bound = model.bind_tools(tools)
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda state: {"messages": [bound.invoke(state["messages"])]})
+    builder.add_node("tools", ToolNode(tools))
+    builder.set_entry_point("model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=checkpointer)
+
+
+def makes_text(**given):
+    return "no graph"
+"""
+
+
+def calls(name: str, /, **args: str) -> dict[str, object]:
+    return {"content": "", "tool_calls": [{"name": name, "args": args}]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (place := tmp_path / "mine.py").write_text(AGENT)
+    return place
+
+
+def answered(
+    setup: Setup, file: Path, yes: tuple[Risk, ...] = (), name: str = "make", **fields: object
+) -> EvalResult:
+    made = replace(setup, yes=yes, agents={"mine": maker_of(f"{file}:{name}")})
+    return run_case(case(**fields), "mine@scripted", "with", 0, made)
+
+
+REPLIES = (calls("load_skill", name="adder"), calls("write", path="sum.txt", text="42"), "It is 42.")
+WRITTEN = Expected(skills=ExpectedSkills(names=("adder",)), files={"sum.txt": ExpectedText(contains=("42",))})
+
+
+def test_another_agent_works_on_the_files_of_a_case_and_what_it_asks_is_approved(
+    setup: Setup, file: Path
+) -> None:
+    done = answered(setup, file, ("run",), replies=REPLIES, expect=WRITTEN)
+    assert (done.outcome, done.error) == ("passed", "")
+    assert done.trajectory.chosen == ("adder",)
+    assert done.trajectory.answer == "It is 42."
+    assert [*done.trajectory.files] == ["sum.txt"]
+    assert (done.spent.model_calls, done.spent.approvals) == (3, 1)
+    assert done.spent.seconds > 0
+
+
+def test_without_a_word_of_yes_a_question_of_another_agent_ends_the_case(setup: Setup, file: Path) -> None:
+    done = answered(setup, file, replies=REPLIES, expect=WRITTEN)
+    assert done.outcome == "refused"
+    assert "--yes" in done.error
+    assert not done.trajectory.files
+
+
+def test_the_skill_is_not_there_in_the_arm_without_it(setup: Setup, file: Path) -> None:
+    made = replace(setup, agents={"mine": maker_of(f"{file}:make")})
+    some = case(
+        replies=(calls("load_skill", name="adder"), "no"), expect=Expected(answer=ExpectedText(equals="no"))
+    )
+    with_it, without = (run_case(some, "mine@scripted", arm, 0, made) for arm in ("with", "without"))
+    assert with_it.trajectory.calls[0].status == "ok"
+    assert without.outcome == "error"
+    assert "FileNotFoundError" in without.error
+
+
+@pytest.mark.parametrize(
+    ("call", "chosen"),
+    [
+        (calls("load_skill", name="adder"), ("adder",)),
+        (calls("read", path="/skills/adder/SKILL.md"), ("adder",)),
+        (calls("read", path="/skills/adder/scripts/add.py"), ()),
+        ("I would add them up.", ()),
+    ],
+)
+def test_a_choice_is_a_load_or_a_look_into_the_skill_and_nothing_is_run(
+    setup: Setup, file: Path, call: object, chosen: tuple[str, ...]
+) -> None:
+    expected = Expected(skills=ExpectedSkills(mode="only", names=chosen))
+    done = answered(setup, file, kind="trigger", replies=(call, "never said"), expect=expected)
+    assert (done.outcome, done.trajectory.chosen) == ("passed", chosen)
+    assert done.spent.model_calls == 1
+    assert all(each.status == "unanswered" for each in done.trajectory.calls)
+
+
+def test_a_model_that_calls_for_what_there_is_not_may_choose_again(
+    setup: Setup, file: Path, server: OpenAIServer
+) -> None:
+    skill = Call("adder", {"path": "n.txt"}, "c1")
+    server.answers.extend(
+        [Completion("", [skill]), Completion("", [Call("load_skill", {"name": "adder"}, "c2")])]
+    )
+    made = replace(setup, agents={"mine": maker_of(f"{file}:make")})
+    expected = Expected(skills=ExpectedSkills(mode="only", names=("adder",)))
+    done = run_case(case(kind="trigger", expect=expected), "mine@openai:loopback", "with", 0, made)
+    assert (done.outcome, done.spent.model_calls) == ("passed", 2)
+    assert [call.status for call in done.trajectory.calls] == ["error", "unanswered"]
+
+
+@pytest.mark.parametrize("reference", ["{file}:missing", "no_such_module:make", "{file}.py:make", "make"])
+def test_what_makes_no_agent_is_said_with_what_to_write(file: Path, reference: str) -> None:
+    with pytest.raises(EvalError, match=r"MODULE:NAME or FILE\.py:NAME"):
+        maker_of(reference.format(file=file))
+
+
+def test_a_function_that_makes_something_else_is_an_error_of_the_case(setup: Setup, file: Path) -> None:
+    done = answered(setup, file, name="makes_text", replies=("hi",))
+    assert (done.outcome, done.error) == ("error", "makes_text made a str, which is no compiled graph.")
+
+
+def test_skills_that_a_person_loads_need_this_agent(setup: Setup, file: Path) -> None:
+    done = answered(setup, file, load=("adder",), replies=("hi",))
+    assert done.outcome == "error"
+    assert "only skills-agent can" in done.error
+
+
+def test_a_budget_in_money_counts_what_the_cache_had_apart() -> None:
+    spent = Spent(input_tokens=1_000_000, cached_tokens=600_000, output_tokens=10_000)
+    assert Budget(5, (1.0, 0.1, 10.0)).taken(spent) == pytest.approx(0.4 + 0.06 + 0.1)
+    assert Budget(5).taken(spent) == 1_010_000
+    assert (str(Budget(5, (1.0, 0.1, 10.0))), str(Budget(5000))) == ("$5.00", "5,000 tokens")
+
+
+CASES = """\
+version: 1
+cases:
+"""
+ONE = """\
+  - id: c{number}
+    request: Say hello.
+    expect: {{answer: hello}}
+    replies: [hello]
+"""
+
+
+def test_agents_are_compared_case_by_case_and_a_resumed_run_is_told_of_them_again(
+    cli: CommandLine, file: Path
+) -> None:
+    write_cases(cli, CASES + "".join(ONE.format(number=number) for number in range(6)))
+    agents = ("--agent", "skills-agent", "--agent", f"mine={file}:make")
+    done = cli.run("eval", str(cli.skills), "--model", "scripted", *agents)
+    assert done.code == 0, done.err
+    assert {each["model"] for each in results(cli)} == {"skills-agent@scripted", "mine@scripted"}
+    assert "beside skills-agent@scripted" in done.out
+    assert "mine@scripted: 6 of 6 passed" in done.out.replace(" runs", "")
+    (head,) = heads(cli)
+    assert head["agents"] == ["skills-agent", "mine"]
+    assert str(file) not in json.dumps({**head, "command": ""})  # no file says what is imported
+    run = next((cli.workspace / ".agent" / "eval-runs").glob("*/run.json"))
+    run.write_text(json.dumps({**head, "partial": "it was cut off"}))
+    (lines := run.with_name("results.jsonl")).write_text(
+        "".join(lines.read_text().splitlines(keepends=True)[:5])
+    )
+    refused = cli.run("eval", "--resume", head["id"])
+    assert refused.code == 2
+    assert "--agent mine" in refused.err
+    assert cli.run("eval", "--resume", head["id"], *agents).code == 0
+    assert len(results(cli)) == 12
+
+
+@pytest.mark.parametrize("agent", ["mine", "skills-agent=m:f", "a b=m:f", "=m:f"])
+def test_an_agent_has_a_name_and_a_function(cli: CommandLine, agent: str) -> None:
+    write_cases(cli, CASES + ONE.format(number=0))
+    refused = cli.run("eval", str(cli.skills), "--model", "scripted", "--agent", agent)
+    assert refused.code == 2
+    assert "NAME=MODULE:FUNCTION" in refused.err
+
+
+def test_answers_to_another_agent_are_recorded_apart_and_played(
+    setup: Setup, file: Path, server: OpenAIServer
+) -> None:
+    folder = setup.settings.workspace.parent / "skills" / "adder" / "evals"
+    folder.mkdir()
+    some = case(
+        turns=("Add.",), file=f"{folder / 'evals.json'}#1", expect=Expected(answer=ExpectedText(equals="42"))
+    )
+    load = Call("load_skill", {"name": "adder"}, "c1")
+    server.answers.extend([Completion("", [load]), Completion("42")])
+    found = []
+    for is_played in (False, True):
+        kept = Recordings(setup.settings, [folder.parent.parent], is_played=is_played, anew=not is_played)
+        made = replace(setup, agents={"mine": maker_of(f"{file}:make")}, model_of=kept.model_of)
+        found.append(run_case(some, "mine@openai:loopback", "with", 0, made))
+    assert [one.outcome for one in found] == ["passed", "passed"], found
+    assert len(server.requests) == 2
+    assert found[0].spent.input_tokens == found[1].spent.input_tokens > 0
+    assert [each.name for each in (folder / "recordings").iterdir()] == [
+        recording_of(some, "mine@openai:loopback").name
+    ]
