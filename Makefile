@@ -17,7 +17,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check types lint format figures docs docs-site pictures test test-all cover crash soak without walls newest wheel image container clean
+.PHONY: help demo check types lint format figures docs docs-site pictures test test-all cover crash soak without walls newest proof wheel image container clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -36,6 +36,7 @@ help:
 	@echo "make without   take each part of extras/ away from a copy, and see that the rest works; X=evals: that one"
 	@echo "make walls     the same, with every quick test (long)"
 	@echo "make newest    run the core of the tests against the newest LangGraph"
+	@echo "make proof     run tasks through this agent and others with MODEL=..., in a budget (docs/benchmarks.md)"
 	@echo "make wheel     build the wheel into dist/, and try it in a clean environment"
 	@echo "make image     install as the generated Dockerfile does, and load the graph"
 	@echo "make container run the hostile scripts in a default Docker container"
@@ -117,6 +118,10 @@ walls: $(VENV)/.test
 
 newest: $(VENV)/.dev
 	sh .ci/newest
+
+# With a key, or OPENAI_BASE_URL of a server: make proof MODEL=openai:gpt-5-mini BUDGET=5 PRICES="0.25 0.025 2"
+proof: $(VENV)/.dev
+	$(BIN)/python benchmarks/agents --model $(MODEL) $(if $(BUDGET),--budget $(BUDGET)) $(if $(PRICES),--prices $(PRICES)) $(OPTIONS)
 
 wheel: $(VENV)/.dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/wheel

@@ -45,10 +45,18 @@ class NoCorpusError(FileNotFoundError):
 
 
 def lay(
-    folder: Path, half: Half, skills: int, kind: Kind, corpus: Path = CORPUS, only: Collection[str] = ()
+    folder: Path,
+    half: Half,
+    skills: int,
+    kind: Kind,
+    corpus: Path = CORPUS,
+    *,
+    only: Collection[str] = (),
+    every: int = 1,
 ) -> Path:
     """Make a folder with so many skills and the case files of a half; with `only`, these files of its kind.
 
+    Of each file the first of `every` so many cases is taken.
     Where the cases need more skills than that, all of these are laid. Raises NoCorpusError, and
     FileExistsError for a folder that is there.
     """
@@ -61,7 +69,9 @@ def lay(
         shutil.copytree(corpus / "skills" / path, folder / SKILLS / name, ignore=_not_its_own)
     (folder / EVALS).mkdir(parents=True)
     for file in files:
-        shutil.copy(file, folder / EVALS)
+        read = yaml.safe_load(file.read_text(encoding="utf-8"))
+        some = json.dumps({**read, "cases": read["cases"][::every]}, ensure_ascii=False, indent=1)
+        (folder / EVALS / file.name).write_text(some + "\n", encoding="utf-8")
     shutil.copytree(TASKS / half / "checks", folder / EVALS / "checks")
     return folder
 
