@@ -70,7 +70,7 @@ def lay(
     (folder / EVALS).mkdir(parents=True)
     for file in files:
         read = yaml.safe_load(file.read_text(encoding="utf-8"))
-        some = json.dumps({**read, "cases": read["cases"][::every]}, ensure_ascii=False, indent=1)
+        some = json.dumps({**read, "cases": read["cases"][::every]}, ensure_ascii=False, default=str)
         (folder / EVALS / file.name).write_text(some + "\n", encoding="utf-8")
     shutil.copytree(TASKS / half / "checks", folder / EVALS / "checks")
     return folder
