@@ -5,7 +5,8 @@
     python benchmarks/agents --model openai:gpt-5-mini --replay          without a key and a network
 
 Each set is a run of `skills-agent eval` in a workspace of its own, below `--folder`; this lays it, starts the
-run, and prints what all of them say as one table with the goals. What was cut off goes on where it was.
+run, and prints what all of them say as one table with the goals. What was cut off goes on where it was, what
+is there is not run again: `--agent ours --again` runs ours anew beside what is known of the others.
 A server of one's own: OPENAI_BASE_URL and OPENAI_API_KEY, as for `skills-agent`.
 """
 
@@ -19,8 +20,10 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from lay import Half, Kind, lay
+from msgspec import structs
 from table import print_tables
 
+from skills_agent.evals.cases.result import EvalResult, RunHead, split_label
 from skills_agent.evals.cases.run_folder import RunFolder, ids
 from skills_agent.evals.cases.trajectory import Budget, Spent
 
@@ -52,39 +55,48 @@ class Set(NamedTuple):
         return "-".join([self.kind, str(self.skills), *self.only])
 
 
-def newest_run(workspace: Path) -> RunFolder | None:
-    """Return the run of a workspace; None before there is one."""
-    found = ids(workspace)
-    return RunFolder.open(workspace, found[0]) if found else None
+def runs_of(workspace: Path) -> list[RunFolder]:
+    """Return the runs of a workspace, the newest first."""
+    return [RunFolder.open(workspace, run) for run in ids(workspace)]
 
 
-def spent_in(workspaces: Sequence[Path]) -> Spent:
-    """Return what all runs of some workspaces took."""
-    runs = [RunFolder.open(place, run) for place in workspaces for run in ids(place)]
-    return sum((one.spent for run in runs for one in run.results()), Spent())
+def merged(runs: Sequence[RunFolder]) -> tuple[RunHead, list[EvalResult]]:
+    """Return several runs of the same cases as one: of an agent that was run twice, the newest counts."""
+    owner = {agent: run for run in reversed(runs) for agent in run.head.agents}
+    agents = tuple(sorted(owner, key=AGENTS.index))
+    results = [one for run in runs for one in run.results() if owner[split_label(one.model)[0]] is run]
+    partial = next((run.head.partial for run in runs if run.head.partial and run in owner.values()), "")
+    return structs.replace(runs[0].head, agents=agents, partial=partial), results
 
 
 def command(workspace: Path, chosen: argparse.Namespace, left: float | None) -> list[str]:
-    """Return what runs, or goes on with, the cases of a workspace."""
-    given = [f"--agent={name}={HERE / 'makers.py'}:{name}" for name in chosen.agent]
-    given += ["--yes=run,write,delete,network", f"--jobs={chosen.jobs}", f"--html={workspace / 'page.html'}"]
-    if left is not None:
-        given += [f"--budget={left:.6f}"]
-    if chosen.prices:
-        given += ["--prices", *map(str, chosen.prices)]
-    run = newest_run(workspace)
-    if run and run.head.partial and not chosen.replay:
-        given += ["--resume", run.head.id]
+    """Return what runs, or goes on with, the cases of a workspace; nothing where all is there."""
+    runs = runs_of(workspace)
+    given = ["--yes=run,write,delete,network", f"--jobs={chosen.jobs}", f"--html={workspace / 'page.html'}"]
+    given += [f"--budget={left:.6f}"] if left is not None else []
+    given += ["--prices", *map(str, chosen.prices)] if chosen.prices else []
+    if runs and runs[0].head.partial and not chosen.replay:
+        given += ["--resume", runs[0].head.id, *_makers(runs[0].head.agents)]
     else:
+        known = {agent for run in runs for agent in run.head.agents}
+        agents = [name for name in chosen.agent if name not in known or chosen.again or chosen.replay]
+        if not agents:
+            return []
         given += [f"--model={name}" for name in chosen.model]
-        given += [f"--repeat={chosen.repeat}", *(["--without"] if chosen.without else [])]
+        given += [f"--repeat={chosen.repeat}", *_makers(agents), *(["--without"] if chosen.without else [])]
         given += ["--record"] * chosen.record + ["--replay"] * chosen.replay
     return [sys.executable, "-c", START, "eval", "--workspace", str(workspace), *given]
 
 
+def _makers(agents: Sequence[str]) -> list[str]:
+    return [f"--agent={name}={HERE / 'makers.py'}:{name}" for name in agents]
+
+
 def main() -> int:
     """Run the sets, and print what they say; return 1 where one was cut off."""
-    chosen = _arguments().parse_args()
+    chosen = (parser := _arguments()).parse_args()
+    if chosen.budget and not chosen.prices:
+        parser.error("--budget is in dollars: say --prices IN CACHED OUT, too")
     chosen.agent = chosen.agent or AGENTS
     workspaces: list[Path] = []
     environment = {**os.environ, "SKILLS_AGENT_BUNDLED_SKILLS": "false"}
@@ -92,21 +104,23 @@ def main() -> int:
         workspaces.append(workspace := chosen.folder / chosen.half / each.name)
         if not workspace.exists():
             lay(workspace, chosen.half, each.skills, each.kind, only=each.only, every=chosen.every)
-        run = newest_run(workspace)
-        if run and not run.head.partial and not (chosen.again or chosen.replay):
-            continue
         left = None
         if chosen.budget:
-            left = chosen.budget - Budget(chosen.budget, tuple(chosen.prices)).taken(spent_in(workspaces))
+            spent = sum(
+                (one.spent for place in workspaces for run in runs_of(place) for one in run.results()),
+                Spent(),
+            )
+            left = chosen.budget - Budget(chosen.budget, tuple(chosen.prices)).taken(spent)
         if left is not None and left <= 0:
             print(f"The budget of ${chosen.budget:g} is spent before {each.name}.")
             return 1
-        words = command(workspace, chosen, left)
+        if not (words := command(workspace, chosen, left)):
+            continue
         print(f"$ {shlex.join(words)}", file=sys.stderr)
         subprocess.run(words, env=environment, check=False, stdout=subprocess.DEVNULL)
-    runs = {place.name: run for place in workspaces if (run := newest_run(place))}
-    print_tables(runs)
-    return int(any(run.head.partial for run in runs.values()))
+    by_set = {place.name: merged(runs) for place in workspaces if (runs := runs_of(place))}
+    print_tables(by_set)
+    return int(any(head.partial for head, _ in by_set.values()))
 
 
 def _arguments() -> argparse.ArgumentParser:

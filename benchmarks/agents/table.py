@@ -5,7 +5,6 @@ from statistics import fmean
 
 from skills_agent.evals.cases.checks import choice_holds
 from skills_agent.evals.cases.result import Arm, EvalResult, RunHead, split_label
-from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.statistics import bootstrap, wilson
 from skills_agent.evals.cases.trajectory import Spent
 
@@ -17,9 +16,8 @@ Results = Sequence[EvalResult]
 Row = Sequence[str]
 
 
-def print_tables(runs: Mapping[str, RunFolder]) -> None:
+def print_tables(by_set: Mapping[str, tuple[RunHead, Results]]) -> None:
     """Print a table of each set, and how far the goals are met."""
-    by_set = {name: (run.head, run.results()) for name, run in runs.items()}
     for name, (head, results) in by_set.items():
         is_choice = any(case.kind == "trigger" for case in head.cases)
         cut = f" ({head.partial})" if head.partial else ""
