@@ -99,8 +99,8 @@ def goals(by_set: Mapping[str, tuple[RunHead, Results]]) -> Iterator[str]:
         yield f"model calls of a task beside {neighbour}: {calls:.2f}, {limit}"
     for name, (head, results) in by_set.items():
         found_by = {split_label(label)[0]: choices(head, of(results, label, "with")) for label in head.labels}
-        others = [found_by[it] for it in NEIGHBOURS if all(found_by.get(it, ()))]
-        if name in tasks or not others or not all(found_by.get(OURS, ())):
+        others = [found_by[it] for it in NEIGHBOURS if all(found_by.get(it, [()]))]
+        if name in tasks or not others or not all(found_by.get(OURS, [()])):
             continue
         right, false = map(fmean, found_by[OURS])
         best, least = max(fmean(it[0]) for it in others), min(fmean(it[1]) for it in others)
