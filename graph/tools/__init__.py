@@ -14,7 +14,7 @@ from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import SkillTools
 
 ORDER: Final = (
-    *("update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user", "run_command"),
+    *("read_file", "list_dir", "grep", "write_file", "edit_file", "run_command", "update_plan", "ask_user"),
     *("fetch_url", "propose_skill", "call_tool"),
     # Last, what is offered in the course of a thread.
     *("run_script", "read_resource", "search_skills", "unload_skill", "command_output", "stop_command"),

@@ -32,7 +32,7 @@ def update_plan(
     assumptions: list[str] = [],  # noqa: B006 - a schema default, never changed
     constraints: list[str] = [],  # noqa: B006
 ) -> Command[None]:
-    """Set the plan of a large task, with all its steps."""
+    """Set the plan of a large task, with all its steps. A matching skill is loaded before."""
     ids = [step.id or str(number) for number, step in enumerate(steps, 1)]
     repeated = [name for name, times in Counter(ids).items() if times > 1]
     if repeated:
