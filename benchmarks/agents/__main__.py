@@ -15,12 +15,13 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
 from lay import Half, Kind, lay
 from msgspec import structs
+from skillsbench import cases, passed
 from table import print_tables
 
 from skills_agent.evals.cases.result import EvalResult, RunHead, split_label
@@ -69,6 +70,16 @@ def merged(runs: Sequence[RunFolder]) -> tuple[RunHead, list[EvalResult]]:
     return structs.replace(runs[0].head, agents=agents, partial=partial), results
 
 
+def together(some: Sequence[tuple[RunHead, list[EvalResult]]]) -> tuple[RunHead, list[EvalResult]]:
+    """Return the runs of several workspaces as one: each task of SkillsBench has its own, and skills."""
+    heads = [head for head, _ in some]
+    agents = tuple(name for name in AGENTS if any(name in head.agents for head in heads))
+    cases_of_all = tuple(case for head in heads for case in head.cases)
+    partial = next((head.partial for head in heads if head.partial), "")
+    head = structs.replace(heads[0], agents=agents, cases=cases_of_all, partial=partial)
+    return head, [one for _, results in some for one in results]
+
+
 def command(workspace: Path, chosen: argparse.Namespace, left: float | None) -> list[str]:
     """Return what runs, or goes on with, the cases of a workspace; nothing where all is there."""
     runs = runs_of(workspace)
@@ -92,35 +103,45 @@ def _makers(agents: Sequence[str]) -> list[str]:
     return [f"--agent={name}={HERE / 'makers.py'}:{name}" for name in agents]
 
 
+def laid(chosen: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    """Lay what is not there yet; yield each workspace with the name of its set."""
+    top = chosen.folder / chosen.half
+    for each in map(Set.of, chosen.set or SETS):
+        workspace = top / each.name
+        if not workspace.exists():
+            lay(workspace, chosen.half, each.skills, each.kind, only=each.only, every=chosen.every)
+        yield each.name, workspace
+    if chosen.skillsbench:
+        if not (place := top / "skillsbench").exists():
+            for task in cases(chosen.skillsbench, place, passed(), chosen.half):
+                print(f"{task.name}: {task.reason or 'laid'}", file=sys.stderr)
+        yield from (("skillsbench", each) for each in sorted(place.iterdir())[:: chosen.every])
+
+
 def main() -> int:
     """Run the sets, and print what they say; return 1 where one was cut off."""
     chosen = (parser := _arguments()).parse_args()
     if chosen.budget and not chosen.prices:
         parser.error("--budget is in dollars: say --prices IN CACHED OUT, too")
     chosen.agent = chosen.agent or AGENTS
-    workspaces: list[Path] = []
+    by_set: dict[str, list[tuple[RunHead, list[EvalResult]]]] = {}
     environment = {**os.environ, "SKILLS_AGENT_BUNDLED_SKILLS": "false"}
-    for each in map(Set.of, chosen.set or SETS):
-        workspaces.append(workspace := chosen.folder / chosen.half / each.name)
-        if not workspace.exists():
-            lay(workspace, chosen.half, each.skills, each.kind, only=each.only, every=chosen.every)
-        left = None
+    spent, left = Spent(), None
+    for name, workspace in laid(chosen):
+        before = sum((one.spent for run in runs_of(workspace) for one in run.results()), Spent())
         if chosen.budget:
-            spent = sum(
-                (one.spent for place in workspaces for run in runs_of(place) for one in run.results()),
-                Spent(),
-            )
-            left = chosen.budget - Budget(chosen.budget, tuple(chosen.prices)).taken(spent)
+            left = chosen.budget - Budget(chosen.budget, tuple(chosen.prices)).taken(spent + before)
         if left is not None and left <= 0:
-            print(f"The budget of ${chosen.budget:g} is spent before {each.name}.")
-            return 1
-        if not (words := command(workspace, chosen, left)):
-            continue
-        print(f"$ {shlex.join(words)}", file=sys.stderr)
-        subprocess.run(words, env=environment, check=False, stdout=subprocess.DEVNULL)
-    by_set = {place.name: merged(runs) for place in workspaces if (runs := runs_of(place))}
-    print_tables(by_set)
-    return int(any(head.partial for head, _ in by_set.values()))
+            print(f"The budget of ${chosen.budget:g} is spent before {workspace.name}.", file=sys.stderr)
+        elif words := command(workspace, chosen, left):
+            print(f"$ {shlex.join(words)}", file=sys.stderr)
+            subprocess.run(words, env=environment, check=False, stdout=subprocess.DEVNULL)
+        spent += sum((one.spent for run in runs_of(workspace) for one in run.results()), Spent())
+        if runs := runs_of(workspace):
+            by_set.setdefault(name, []).append(merged(runs))
+    sets = {name: together(some) for name, some in by_set.items()}
+    print_tables(sets)
+    return int(not sets or any(head.partial for head, _ in sets.values()))
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -130,6 +151,9 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--agent", action="append", choices=AGENTS, help="default: all, ours first")
     parser.add_argument("--set", action="append", metavar="KIND:SKILLS", help=f"default: {' '.join(SETS)}")
+    parser.add_argument(
+        "--skillsbench", type=Path, metavar="CHECKOUT", help="also its tasks; runs their code"
+    )
     parser.add_argument("--half", choices=get_args(Half), default="reported")
     parser.add_argument("--every", type=int, default=1, help="only every so many cases of each file")
     parser.add_argument("--repeat", type=int, default=1)
