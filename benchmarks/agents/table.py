@@ -103,7 +103,8 @@ def goals(by_set: Mapping[str, tuple[RunHead, Results]]) -> Iterator[str]:
         if name in tasks or not others or not all(found_by.get(OURS, [()])):
             continue
         right, false = map(fmean, found_by[OURS])
-        best, least = max(fmean(it[0]) for it in others), min(fmean(it[1]) for it in others)
+        # One that hardly ever loads a skill loads none in vain: the one that chooses best is the measure.
+        best, least = max((fmean(wanted), fmean(unfit)) for wanted, unfit in others)
         more = right - best
         yield f"{name}: chosen right {100 * more:+.0f} points, goal +5: {said(more >= MORE_RIGHT)}"
         limit = f"goal half: {said(false <= FALSE_LOADS * least)}"
