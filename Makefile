@@ -121,6 +121,7 @@ newest: $(VENV)/.dev
 
 # With a key, or OPENAI_BASE_URL of a server: make proof MODEL=openai:gpt-5-mini BUDGET=5 PRICES="0.25 0.025 2"
 proof: $(VENV)/.dev
+	@test -n "$(MODEL)" || { echo "Name a model: make proof MODEL=openai:gpt-5-mini"; exit 1; }
 	$(BIN)/python benchmarks/agents --model $(MODEL) $(if $(BUDGET),--budget $(BUDGET)) $(if $(PRICES),--prices $(PRICES)) $(OPTIONS)
 
 wheel: $(VENV)/.dev

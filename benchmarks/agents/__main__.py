@@ -141,6 +141,7 @@ def main() -> int:
             by_set.setdefault(name, []).append(merged(runs))
     sets = {name: together(some) for name, some in by_set.items()}
     print_tables(sets)
+    print(f"\nEach run with its answers: {chosen.folder / chosen.half}/*/page.html")
     return int(not sets or any(head.partial for head, _ in sets.values()))
 
 
