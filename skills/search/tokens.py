@@ -39,7 +39,7 @@ _WITHOUT_BLANKS: Final = (
     f"|(?P<pairs>[{_IN_PAIRS[0]}]+|[{_IN_PAIRS[1]}]+)|(?P<threes>[{_IN_THREES}]+)"
 )
 _ANY_WITHOUT_BLANKS: Final = f"[{_HIRAGANA}{_KATAKANA}{''.join(_IN_PAIRS)}{_IN_THREES}]"
-"""Twenty times as fast where there are none."""
+"""Looked for first: one set of letters is found much faster than any of four."""
 TOKENIZER: Final = "porter unicode61 remove_diacritics 2 categories 'L* N* Mn Mc'"
 """Of FTS5. Vowel signs (Mn, Mc) belong to words: without them, Hindi falls apart into consonants."""
 _NOT_ASCII: Final = r"[^\x00-\x7f]"
@@ -76,7 +76,11 @@ def spaced(text: str) -> str:
     Han and Hangul become overlapping pairs of characters, Thai and its neighbours overlapping threes, a run
     of katakana is a word, and hiragana, which is mostly grammar, is left out.
     """
-    return re.sub(_WITHOUT_BLANKS, _pieces, text) if re.search(_ANY_WITHOUT_BLANKS, text) else text
+    return re.sub(f"{_ANY_WITHOUT_BLANKS}+", _spaced_run, text)
+
+
+def _spaced_run(run: re.Match[str]) -> str:
+    return re.sub(_WITHOUT_BLANKS, _pieces, run[0])
 
 
 def _pieces(run: re.Match[str]) -> str:
