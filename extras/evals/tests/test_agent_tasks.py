@@ -16,7 +16,7 @@ from skills_agent.evals.cases.read import read_all, read_set
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 from skills_agent.evals.workspaces import lay as lay_files
 
-AGENTS = Path(__file__).resolve().parents[2] / "benchmarks" / "agents"
+AGENTS = Path(__file__).resolve().parents[3] / "benchmarks" / "agents"
 HALVES = ("tuned", "reported")
 SETS = {half: read_all(sorted((AGENTS / "tasks" / half).glob("*.yaml"))) for half in HALVES}
 CASES = {half: {case.id: case for each in SETS[half] for case in each.cases} for half in HALVES}

@@ -14,7 +14,7 @@ from skills_agent.evals.cases.result import CheckResult, EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 
-AGENTS = Path(__file__).resolve().parents[2] / "benchmarks" / "agents"
+AGENTS = Path(__file__).resolve().parents[3] / "benchmarks" / "agents"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.agents import write_skill
 from tests.machine import needs_bwrap
 
-AGENTS = Path(__file__).resolve().parents[2] / "benchmarks" / "agents"
+AGENTS = Path(__file__).resolve().parents[3] / "benchmarks" / "agents"
 DOCKERFILE = "FROM python:3.11-slim\nWORKDIR /root\nCOPY in /root/in\nCOPY skills /root/.claude/skills\n"
 TEST = """
 from pathlib import Path
