@@ -64,6 +64,8 @@ def evaluate(
     # What is said with each command, also where a run goes on.
     agents, jobs, budget, prices = (chosen.pop(each) for each in ("agents", "jobs", "budget", "prices"))
     is_new, made = resumed is None, dict(map(_named, agents))
+    if len(made) < len(agents):
+        raise click.UsageError(f"--agent has a name twice: {', '.join(agents)}")
     head = _new_head(settings, made, chosen) if resumed is None else _old_head(settings, resumed, chosen)
     before = _run_before(settings.workspace, baseline, head.id) if baseline else None
     words = ["--yes", ",".join(sorted(yes))] if yes else []

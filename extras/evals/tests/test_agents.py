@@ -210,6 +210,13 @@ def test_agents_are_compared_case_by_case_and_a_resumed_run_is_told_of_them_agai
     assert len(results(cli)) == 12
 
 
+def test_two_agents_have_two_names(cli: CommandLine) -> None:
+    write_cases(cli, CASES + ONE.format(number=0))
+    twice = ("--agent", "mine=m:f", "--agent", "mine=n:g")
+    refused = cli.run("eval", str(cli.skills), "--model", "scripted", *twice)
+    assert (refused.code, "a name twice" in refused.err) == (2, True)
+
+
 @pytest.mark.parametrize("agent", ["mine", "skills-agent=m:f", "a b=m:f", "=m:f"])
 def test_an_agent_has_a_name_and_a_function(cli: CommandLine, agent: str) -> None:
     write_cases(cli, CASES + ONE.format(number=0))
