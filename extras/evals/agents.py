@@ -10,7 +10,7 @@ case, so that all that is compared has the same model, skills and files:
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -99,7 +99,7 @@ class OwnAgent:
 
     def ended(self, case: EvalCase) -> Ended:
         """Return what came of it, its forks with it."""
-        state = self._graph.get_state(self._config)
+        state = self._state()
         inside = calls_inside(Threads(self._graph), self._config["configurable"]["thread_id"], state)
         return Ended(
             trajectory_of(state.values, asked=case.kind == "trigger", inside=inside),
@@ -179,7 +179,8 @@ class OtherAgent:
         """Return what came of it."""
         state = self._state()
         trajectory = trajectory_of(state.values, asked=case.kind == "trigger")
-        chosen = dict.fromkeys(name for call in trajectory.calls for name in self._chosen_by(call))
+        names = sorted(each.name for each in self._skills.iterdir())
+        chosen = dict.fromkeys(name for call in trajectory.calls for name in _chosen_by(call, names))
         return Ended(
             structs.replace(trajectory, chosen=tuple(chosen)),
             structs.replace(self._usage.spent, approvals=self._approvals),
@@ -213,14 +214,6 @@ class OtherAgent:
         many = {each.id: len(each.value["action_requests"]) for each in questions}
         self._approvals += sum(many.values())
         return _approval(many)
-
-    def _chosen_by(self, call: MadeCall) -> Iterator[str]:
-        """Yield the skills that a call asks for; a file is read by whatever tool has its path."""
-        texts = [each for each in call.args.values() if isinstance(each, str)]
-        for name in sorted(each.name for each in self._skills.iterdir()):
-            is_asked = call.tool == LOAD_SKILL and any(text.partition("@")[0] == name for text in texts)
-            if is_asked or any(f"/{name}/{SKILL_FILE}" in f"/{text}" for text in texts):
-                yield name
 
     def _state(self) -> StateSnapshot:
         return self._graph.get_state(self._config)
@@ -260,6 +253,15 @@ class _Usage(BaseCallbackHandler):
                     output_tokens=usage.get("output_tokens", 0),
                     cached_tokens=usage.get("input_token_details", {}).get("cache_read", 0),
                 )
+
+
+def _chosen_by(call: MadeCall, names: Sequence[str]) -> Iterator[str]:
+    """Yield the skills that a call asks for; a file is read by whatever tool has its path."""
+    texts = [each for each in call.args.values() if isinstance(each, str)]
+    for name in names:
+        is_asked = call.tool == LOAD_SKILL and any(text.partition("@")[0] == name for text in texts)
+        if is_asked or any(f"/{name}/{SKILL_FILE}" in f"/{text}" for text in texts):
+            yield name
 
 
 def make_other(

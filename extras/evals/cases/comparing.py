@@ -12,7 +12,7 @@ import msgspec
 
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.eval_folder import file_of
-from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
+from skills_agent.evals.cases.result import Arm, EvalResult, label_of
 from skills_agent.evals.cases.scored import ScoredRun, Scores, Worth, choice
 from skills_agent.evals.cases.statistics import MIN_DISCORDANT, bootstrap, holm, mcnemar
 from skills_agent.evals.cases.summary import Delta, Verdict
@@ -44,17 +44,11 @@ def compare_arms(run: ScoredRun) -> Iterator[Delta]:
 
 def compare_agents(run: ScoredRun) -> Iterator[Delta]:
     """Yield what compares each other agent of a run with the first, model by model."""
-    pairs = [(other, first) for first, *others in zip(*_by_agent(run.head), strict=True) for other in others]
-    for other, first in pairs:
-        worths = {"passed": run.passed, "chosen": choice, **_COSTS, **_MODEL_COSTS}
-        yield from _compared(other, f"{AGENTS}{first}", worths, (run, "with"), (run, "with"), first)
-
-
-def _by_agent(head: RunHead) -> list[list[str]]:
-    """Return the labels of each agent; one group of nothing to compare where there is but one."""
-    many = len(head.models)
-    labels = head.labels if head.agents else ()
-    return [[*labels[at : at + many]] for at in range(0, len(labels), many)]
+    worths = {"passed": run.passed, "chosen": choice, **_COSTS, **_MODEL_COSTS}
+    for model in run.head.models:
+        first, *others = [label_of(agent, model) for agent in run.head.agents] or [""]
+        for other in others:
+            yield from _compared(other, f"{AGENTS}{first}", worths, (run, "with"), (run, "with"), first)
 
 
 def compare_runs(now: ScoredRun, before: ScoredRun) -> Iterator[Delta]:

@@ -88,7 +88,12 @@ class RunHead(Frozen, frozen=True, kw_only=True):
     @property
     def labels(self) -> tuple[str, ...]:
         """Return who answers: each model, asked by each agent as `AGENT@MODEL`."""
-        return tuple(f"{agent}@{model}" for agent in self.agents for model in self.models) or self.models
+        return tuple(label_of(agent, model) for agent in self.agents for model in self.models) or self.models
+
+
+def label_of(agent: str, model: str) -> str:
+    """Return who answers, as results name it."""
+    return f"{agent}@{model}"
 
 
 def split_label(label: str) -> tuple[str, str]:
