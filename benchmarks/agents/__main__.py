@@ -61,6 +61,11 @@ def runs_of(workspace: Path) -> list[RunFolder]:
     return [RunFolder.open(workspace, run) for run in ids(workspace)]
 
 
+def spent_in(workspace: Path) -> Spent:
+    """Return what all runs of a workspace took."""
+    return sum((one.spent for run in runs_of(workspace) for one in run.results()), Spent())
+
+
 def merged(runs: Sequence[RunFolder]) -> tuple[RunHead, list[EvalResult]]:
     """Return several runs of the same cases as one: of an agent that was run twice, the newest counts."""
     owner = {agent: run for run in reversed(runs) for agent in run.head.agents}
@@ -128,15 +133,15 @@ def main() -> int:
     environment = {**os.environ, "SKILLS_AGENT_BUNDLED_SKILLS": "false"}
     spent, left = Spent(), None
     for name, workspace in laid(chosen):
-        before = sum((one.spent for run in runs_of(workspace) for one in run.results()), Spent())
         if chosen.budget:
-            left = chosen.budget - Budget(chosen.budget, tuple(chosen.prices)).taken(spent + before)
+            taken = Budget(chosen.budget, tuple(chosen.prices)).taken(spent + spent_in(workspace))
+            left = chosen.budget - taken
         if left is not None and left <= 0:
             print(f"The budget of ${chosen.budget:g} is spent before {workspace.name}.", file=sys.stderr)
         elif words := command(workspace, chosen, left):
             print(f"$ {shlex.join(words)}", file=sys.stderr)
             subprocess.run(words, env=environment, check=False, stdout=subprocess.DEVNULL)
-        spent += sum((one.spent for run in runs_of(workspace) for one in run.results()), Spent())
+        spent += spent_in(workspace)
         if runs := runs_of(workspace):
             by_set.setdefault(name, []).append(merged(runs))
     sets = {name: together(some) for name, some in by_set.items()}

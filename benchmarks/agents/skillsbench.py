@@ -19,8 +19,9 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, NamedTuple, get_args
 
+from lay import EVALS, SKILLS, Half
 from msgspec import structs
 from skillsbench_script import rewritten
 from skillsbench_task import LeftOutError, Task, read_task
@@ -37,15 +38,11 @@ from skills_agent.graph.threads.database import open_database
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.sources import DirectorySource
 
-Half = Literal["tuned", "reported"]
-
 SCRIPT: Final = Path(__file__).with_name("skillsbench_script.py")
 PASSED: Final = Path(__file__).with_name("skillsbench_passed.txt")
 """Names of tasks that count, as `--oracle` printed them."""
 SOLVER: Final = "reference-solution"
 SOLVING_SECONDS: Final = 300.0
-SKILLS, EVALS = Path(".agent", "skills"), Path(".agent", "evals")
-"""Where `skills-agent eval --workspace` looks for them."""
 
 
 class LaidTask(NamedTuple):

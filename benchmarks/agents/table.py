@@ -56,9 +56,8 @@ def choice_rows(head: RunHead, results: Results) -> Iterator[Row]:
     """Yield which skills each agent chose."""
     yield ("agent", "right of requests for a skill", "loaded for none", "tokens in", "replies")
     for label in head.labels:
-        wanted, unfit = choices(head, of(results, label, "with"))
-        some = of(results, label, "with")
-        if some:
+        if some := of(results, label, "with"):
+            wanted, unfit = choices(head, some)
             tokens = fmean(one.spent.input_tokens for one in some)
             replies = fmean(one.spent.model_calls for one in some)
             yield (named(head, label), share(wanted), share(unfit), f"{tokens:,.0f}", f"{replies:.2f}")
