@@ -86,7 +86,8 @@ class _ChatCompletions(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.seconds)
-        question = next(each["content"] for each in reversed(asked["messages"]) if _is_question(each))
+        said = next(each["content"] for each in reversed(asked["messages"]) if _is_question(each))
+        question = said.partition("\n\n")[0]  # What the agent adds follows.
         wants_tool = "table" in question and asked["messages"][-1]["role"] != "tool"
         message: dict[str, Any] = {"role": "assistant", "content": f"You said: {question}"}
         if wants_tool:

@@ -37,7 +37,7 @@ from skills_agent.state.transcript import (
     said_of_unloading,
     typed_text,
     wants_calls,
-    with_marks,
+    with_note,
 )
 from skills_agent.state.turn_end import is_direct_result
 
@@ -88,7 +88,7 @@ def decide(
             calls += file_calls(each, skills.resources.get(each.skill["name"]), policy, context)
         if calls and not spent_budget(state, narrowed):
             own = own_message("", tool_calls=calls, id=f"ai-{calls[0]['id']}")
-            return AgentUpdate(messages=[with_marks(own, note=note)])
+            return AgentUpdate(messages=[with_note(own, note)])
     left = narrowed.max_model_calls - counts["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     call = ModelCall(messages, skills, note, hidden, left)

@@ -54,6 +54,7 @@ from skills_agent.state.transcript import (
     named_paths,
     stands_in,
     with_marks,
+    with_note,
 )
 from skills_agent.state.whole_text import with_whole_text
 
@@ -170,8 +171,7 @@ class ModelRequests:
         own = self.scoped.as_meant(own) if self.scoped else own
         if skills and load_skill:
             own = as_loads(own, lambda name: name == LOAD_SKILL or name in self.tools, skills.is_loadable)
-        own = with_marks(own, note=note) if note else own
-        return _named(reply._replace(message=own), own_name)
+        return _named(reply._replace(message=with_note(own, note)), own_name)
 
     def reply(
         self,

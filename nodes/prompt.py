@@ -313,15 +313,20 @@ def step_note(
 
 
 def found_text(messages: Sequence[AnyMessage], skills: ShownSkills | None) -> str:
-    """Return the skills that search finds for a person's message, where the catalog does not show all whole.
+    """Return the skills that search finds for a person's message; only their names where all are shown whole.
 
     It is said at the end of that message: in the catalog it would cost all threads their common beginning.
+    What matches less than a skill that is loaded is not told: the message is probably for that one.
     """
     said = messages[-1] if messages else None
-    if skills is None or skills.catalog.listing.is_whole or not isinstance(said, HumanMessage):
+    if skills is None or not isinstance(said, HumanMessage):
         return ""
     found = skills.complete.fitting(typed_text(said)[:MAX_REQUEST], skills.left_out, MAX_FOUND)
-    lines = [_catalog_line(each, shortened(one_line(each.described), MAX_FOUND_TEXT)) for each in found]
+    loaded, is_whole = active_skills(skills.ledger), skills.catalog.listing.is_whole
+    lines = [
+        _catalog_line(each, None if is_whole else shortened(one_line(each.described), MAX_FOUND_TEXT))
+        for each in takewhile(lambda each: each.name not in loaded, found)
+    ]
     # A small model that read the lines alone named the skill, or called it as a tool, in three of three.
     asked = "Call load_skill first with the name of the skill that is for the task."
     return "\n".join(["Found for this:", *lines, asked]) if lines else ""

@@ -50,8 +50,13 @@ def note_of(message: AIMessage) -> str:
     return note if isinstance(note, str) else ""
 
 
+def with_note(message: AIMessage, note: str) -> AIMessage:
+    """Return a reply that keeps the note which it was asked for with."""
+    return with_marks(message, note=note) if note else message
+
+
 def with_marks(message: AIMessage, **more: object) -> AIMessage:
-    """Return a reply that keeps more of what the agent notes: the `note` which it was asked for with."""
+    """Return a reply that keeps more of what the agent notes."""
     marks = {**marks_of(message), **more}
     return message.model_copy(
         update={"additional_kwargs": {**message.additional_kwargs, "skills_agent": marks}}

@@ -39,7 +39,7 @@ from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import LOAD_SKILL, wants_skills
+from skills_agent.state.transcript import LOAD_SKILL, wants_skills, with_note
 
 TOOLS = ("search_skills", "read_resource", "unload_skill")
 
@@ -136,7 +136,8 @@ class Skills(Part):
             return request.override(tools=tools)
         if skills.catalog.load_skill:
             tools = [skills.catalog.load_skill, *tools]
-        _, *messages = prompt.render(request.messages, skills, "", ())
+        note = prompt.found_text(request.messages, skills)
+        _, *messages = prompt.render(request.messages, skills, note, ())
         text = f"{prompt.SKILLS}\n\n{skills.catalog.text}"
         before = request.system_message.content if request.system_message else ""
         system = SystemMessage(joined_content(before, text))
@@ -149,8 +150,11 @@ class Skills(Part):
         if (skills := services.requests.shown_skills(state, request.runtime)) is None:
             return response
         offered = {*map(name_of, request.tools)}
+        note = prompt.found_text(request.messages, skills)
         result = [
-            as_loads(each, offered.__contains__, skills.is_loadable) if isinstance(each, AIMessage) else each
+            with_note(as_loads(each, offered.__contains__, skills.is_loadable), note)
+            if isinstance(each, AIMessage)
+            else each
             for each in response.result
         ]
         response = ModelResponse(result, response.structured_response)

@@ -193,6 +193,23 @@ def test_what_search_finds_for_a_message_stands_at_its_end_and_stays_there(
     assert [each.content for each in agent.values["messages"] if each.type == "human"][2] == asked
 
 
+def test_beside_a_whole_catalog_only_names_are_told_and_not_of_what_is_loaded(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    """A small real model took 4 of 10 skills from a list of 20, and more when it was told where to look."""
+    write_skill(skills_dir, "zebra-count", "Counts zebras in pictures.")
+    write_skill(skills_dir, "pears", "Sorts pears. Not for zebras in pictures.")
+    look = Recorder(["one", calls(call("load_skill", name="zebra-count")), "two", "three"])
+    agent = make_agent(look.entries)
+    for text in ("Hello!", "How many zebras?", "And how many zebras are in this one?"):
+        agent.say(text)
+    said = [[str(each.content) for each in prompt if each.type == "human"] for prompt in look.prompts]
+    assert said[0] == ["Hello!"]
+    assert said[1][1].splitlines()[:4] == ["How many zebras?", "", "Found for this:", "- zebra-count"]
+    assert said[2] == said[1]
+    assert said[3] == [*said[1], "And how many zebras are in this one?"]
+
+
 @pytest.mark.parametrize("excluded", ["Skill(zebra-count)", "load_skill"])
 def test_what_a_caller_may_not_load_is_not_found_for_a_message(
     make_agent: MakeAgent, skills_dir: Path, excluded: str

@@ -90,11 +90,11 @@ def test_the_system_message_is_the_head_of_the_first_message_where_no_role_is_kn
 ) -> None:
     strict = StrictServer(server, "gemma")
     graph = graph_of(place, host_model(server))
-    assert graph.invoke({"messages": [HumanMessage("Count.")]}, CONFIG)["answer"] == "Well."
+    assert graph.invoke({"messages": [HumanMessage("Hello.")]}, CONFIG)["answer"] == "Well."
     refused, taken = (request.body["messages"] for request in server.requests)
     assert len(strict.refusals) == 1
     assert [each["role"] for each in taken] == ["user"]
-    assert taken[0]["content"] == f"{refused[0]['content']}\n\nThe user:\n\nCount."
+    assert taken[0]["content"] == f"{refused[0]['content']}\n\nThe user:\n\nHello."
 
 
 def test_what_is_refused_again_is_one_sentence_with_what_helps(place: Path, server: OpenAIServer) -> None:

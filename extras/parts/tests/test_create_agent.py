@@ -17,7 +17,7 @@ from skills_agent.parts import Gate, Once, Skills, Workspace
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.sources import DirectorySource
 from skills_agent.skills.sources.protocol import Scan
-from tests.agents import Notes, call, calls
+from tests.agents import Notes, call, calls, write_skill
 
 pytest.importorskip("langchain")
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -83,6 +83,22 @@ def test_a_model_loads_a_skill_and_reads_its_instructions_in_place(skills: Path)
     assert "Pay each invoice once." in prompts[0][-1].text
     assert "Pay each invoice once." not in result["messages"][-2].text
     assert result["skills_loaded"]["billing"]["asked_by"] == "model"
+
+
+def test_what_search_finds_for_a_message_stands_at_its_end_and_stays_there(skills: Path) -> None:
+    """Without it a real model loaded one of seven skills among 100."""
+    prompts: list[list[Any]] = []
+
+    def seen(messages: Any) -> Any:
+        prompts.append(list(messages))
+        return calls(call("load_skill", name="billing")) if len(prompts) == 1 else "Done."
+
+    write_skill(skills, "pears", "Sorts pears.")
+    agent = agent_of([], [Skills(skills)], seen, seen)
+    result = agent.invoke({"messages": [("user", "Pay the invoice.")]}, THREAD)
+    assert prompts[0][1].text.startswith("Pay the invoice.\n\nFound for this:\n- billing\n")
+    assert prompts[1][1].text == prompts[0][1].text
+    assert result["messages"][0].text == "Pay the invoice."
 
 
 def test_a_skill_that_would_run_by_itself_is_loaded_and_says_so(skills: Path) -> None:
