@@ -34,6 +34,7 @@ _STYLES: Final = {
 def print_report(summary: Summary, console: Console | None = None) -> None:
     """Print what a run says, in colours where a person sees them, and as wide as the terminal is."""
     console = console or Console(highlight=False, markup=False)
+    console.width = console.width if console.is_terminal else _WIDE
     if faults := failures(summary):
         _line(console, Text(f"{count(len(faults), 'run')} did not pass:", "bold"))
     for fault in faults[:MOST]:
@@ -60,7 +61,7 @@ def _print_table(console: Console, table: Figures) -> None:
         grid.add_row(*(Text(line_of(cell, _REQUEST), _STYLES.get(cell, "")) for cell in row))
     console.print()
     _line(console, Text(line_of(table.title), "bold"))
-    console.print(grid, width=None if console.is_terminal else _WIDE)
+    console.print(grid)
     _more(console, len(table.rows))
 
 

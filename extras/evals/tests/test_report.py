@@ -76,6 +76,10 @@ def test_faults_say_why_and_which_thread_shows_it() -> None:
     assert "skills-agent threads show eval-c1" in said
 
 
+def test_a_row_is_a_line_in_a_pipe_however_wide_the_terminal_would_be() -> None:
+    assert printed(both(), width=40) == printed(both(), width=1_000)
+
+
 @pytest.mark.parametrize(("width", "is_terminal"), [(40, True), (80, False)])
 def test_hostile_texts_cannot_steer_the_terminal(width: int, is_terminal: bool) -> None:
     said = printed(hostile(), width=width, is_terminal=is_terminal)
