@@ -20,7 +20,7 @@ from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, shortened
 from skills_agent.skills.policy.permission import Permission
 from skills_agent.skills.skill import SkillMetadata
-from skills_agent.skills.text import below_each_other, count, escape_markup, one_line
+from skills_agent.skills.text import below_each_other, count, cut, escape_markup, one_line
 from skills_agent.state.budget import Limits
 from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
 from skills_agent.state.records import (
@@ -74,6 +74,8 @@ FOLLOW = "Now do what the user asked, by these instructions."
 """Ends a receipt: a small real model loaded the skill again where nothing stood behind its instructions."""
 FOLLOW_SCRIPTS = f"{FOLLOW} Call run_script for its scripts."
 """Ends one of a skill with scripts: the same model told the person to run them, five times of five."""
+ASKED = "The user asked: "
+"""Before the request, after that: the same model said behind long instructions that there was none."""
 
 _LOADING = frozenset({LOAD_SKILL, UNLOAD_SKILL})
 
@@ -186,7 +188,7 @@ def render(
         text = skill_text(each, resources.get(each.skill["name"]) if is_load else None)
         tools = skills.tools_of(each.skill) if skills and is_load else ""
         texts.setdefault(each.call_id, []).append("\n".join(filter(None, (text, tools))))
-    expanded = [_receipt(message, texts) for message in messages]
+    expanded = [_receipt(message, texts, messages[:number]) for number, message in enumerate(messages)]
     start: list[AnyMessage] = [SystemMessage(head)]
     if texts:  # Skills whose receipt is not in the transcript any more.
         rest = [text for group in texts.values() for text in group]
@@ -195,7 +197,12 @@ def render(
     return [*start, *before, *with_notes(expanded, note)]
 
 
-def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
+def _request(messages: Sequence[AnyMessage]) -> list[str]:
+    newest = last_human(messages)
+    return [f"{ASKED}{cut(one_line(typed_text(newest)), MAX_REQUEST)}"] if newest else []
+
+
+def _receipt(message: AnyMessage, texts: dict[str, list[str]], before: Sequence[AnyMessage]) -> AnyMessage:
     """Return the receipt of a load with the skills that it loaded, which leave `texts`; other messages as is.
 
     Where none of them is in the ledger, it says so: they were unloaded, or the thread that loaded them is
@@ -207,7 +214,7 @@ def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
     tells_of_load = is_receipt(message) or marks_of(message).get("reported")
     is_gone = tells_of_load and not skills and message.status != "error"
     has_scripts = any(" (script, " in text for text in skills)
-    follow = [FOLLOW_SCRIPTS if has_scripts else FOLLOW] if skills else []
+    follow = [FOLLOW_SCRIPTS if has_scripts else FOLLOW, *_request(before)] if skills else []
     return message.model_copy(
         update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills, *follow])}
     )
@@ -300,7 +307,7 @@ def step_note(
     lines = [*map(escape_markup, permission().said())] if is_changed else []
     # What stands last is what a small model follows: a real one lost the task behind a skill's commands.
     if not is_changed and (asked := last_ai(messages)) and is_synthetic(asked):
-        lines.append(FOLLOW)
+        lines += [FOLLOW, *_request(messages)]
     budgets = {
         "model call": (limits.max_model_calls, counts["model_calls"]),
         "tool call": (limits.max_tool_calls, counts["tool_calls"]),
@@ -328,7 +335,7 @@ def found_text(messages: Sequence[AnyMessage], skills: ShownSkills | None) -> st
         for each in takewhile(lambda each: each.name not in loaded, found)
     ]
     # A small model that read the lines alone named the skill, or called it as a tool, in three of three.
-    asked = "Call load_skill first with the name of the skill that is for the task."
+    asked = "If one of them is for the task, call load_skill first with its name."
     return "\n".join(["Found for this:", *lines, asked]) if lines else ""
 
 

@@ -98,6 +98,7 @@ def test_what_search_finds_for_a_message_stands_at_its_end_and_stays_there(skill
     result = agent.invoke({"messages": [("user", "Pay the invoice.")]}, THREAD)
     assert prompts[0][1].text.startswith("Pay the invoice.\n\nFound for this:\n- billing\n")
     assert prompts[1][1].text == prompts[0][1].text
+    assert prompts[1][-1].text.endswith("\nThe user asked: Pay the invoice.")
     assert result["messages"][0].text == "Pay the invoice."
 
 

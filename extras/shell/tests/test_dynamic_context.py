@@ -76,7 +76,7 @@ def test_the_model_reads_the_output_below_the_instructions(make: Make, sandbox: 
         < model.texts[1].index("blue")
         < model.texts[1].index("stdout:\none\ntwo")
     )
-    assert model.texts[1].endswith(FOLLOW)
+    assert model.texts[1].endswith(f"{FOLLOW}\nThe user asked: go")
     agent.say("more")
     assert FOLLOW not in str(model.prompts[2][-1].content)
     assert (workspace / "ran.txt").read_text() == "x\n"
