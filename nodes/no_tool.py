@@ -32,7 +32,9 @@ def why_no_tool(step: Step, name: str) -> str:
     loaded, spelled = {each: resources.get(each) for each in step.loaded}, _spelled(name)
     if skill := next((each for each in (*loaded, *skills) if each in {name, spelled}), None):
         if skill in loaded:
-            return f"{skill} is a skill, not a tool, and it is loaded. Do what its instructions say."
+            # Told to do what they say, a small real model answered that it was about to.
+            by_them = "By them, answer the user now, or call one of the tools."
+            return f"{skill} is a skill, not a tool. Its instructions are above. {by_them}"
         call = f"Call the tool {LOAD_SKILL} with name {skill}."
         return f"{skill} is a skill, not a tool. Nothing was done yet. {call}"
     if way := next(_files(name, loaded), None):
