@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 from langchain_core.messages.tool import tool_call
 
+from skills_agent.nodes.prompt import asked_again
 from skills_agent.nodes.reply import strict_arguments
 from skills_agent.nodes.step import Step
 from skills_agent.skills.errors import UnknownSkillError, did_you_mean, list_names
@@ -32,9 +33,10 @@ def why_no_tool(step: Step, name: str) -> str:
     loaded, spelled = {each: resources.get(each) for each in step.loaded}, _spelled(name)
     if skill := next((each for each in (*loaded, *skills) if each in {name, spelled}), None):
         if skill in loaded:
-            # Told to do what they say, a small real model answered that it was about to.
-            by_them = "By them, answer the user now, or call one of the tools."
-            return f"{skill} is a skill, not a tool. Its instructions are above. {by_them}"
+            # Told that it is no tool, a small real model apologised, or answered that it was about to begin.
+            said = f"Nothing ran: {skill} is loaded, and its instructions are above."
+            said += " Follow them yourself, with the tools or in your answer."
+            return "\n".join([said, *asked_again(step.state.get("messages") or [])])
         call = f"Call the tool {LOAD_SKILL} with name {skill}."
         return f"{skill} is a skill, not a tool. Nothing was done yet. {call}"
     if way := next(_files(name, loaded), None):

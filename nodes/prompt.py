@@ -197,7 +197,8 @@ def render(
     return [*start, *before, *with_notes(expanded, note)]
 
 
-def _request(messages: Sequence[AnyMessage]) -> list[str]:
+def asked_again(messages: Sequence[AnyMessage]) -> list[str]:
+    """Return the line that repeats the newest request; none where there is no message of a person."""
     newest = last_human(messages)
     return [f"{ASKED}{cut(one_line(typed_text(newest)), MAX_REQUEST)}"] if newest else []
 
@@ -214,7 +215,7 @@ def _receipt(message: AnyMessage, texts: dict[str, list[str]], before: Sequence[
     tells_of_load = is_receipt(message) or marks_of(message).get("reported")
     is_gone = tells_of_load and not skills and message.status != "error"
     has_scripts = any(" (script, " in text for text in skills)
-    follow = [FOLLOW_SCRIPTS if has_scripts else FOLLOW, *_request(before)] if skills else []
+    follow = [FOLLOW_SCRIPTS if has_scripts else FOLLOW, *asked_again(before)] if skills else []
     return message.model_copy(
         update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills, *follow])}
     )
@@ -307,7 +308,7 @@ def step_note(
     lines = [*map(escape_markup, permission().said())] if is_changed else []
     # What stands last is what a small model follows: a real one lost the task behind a skill's commands.
     if not is_changed and (asked := last_ai(messages)) and is_synthetic(asked):
-        lines += [FOLLOW, *_request(messages)]
+        lines += [FOLLOW, *asked_again(messages)]
     budgets = {
         "model call": (limits.max_model_calls, counts["model_calls"]),
         "tool call": (limits.max_tool_calls, counts["tool_calls"]),

@@ -77,7 +77,8 @@ def test_a_loaded_skill_and_its_files_name_what_to_call(make_agent: MakeAgent) -
     wanted = [call("brand-colors"), call("show.py"), call("show"), call("palette.md")]
     agent = make_agent([calls(call("load_skill", name="brand-colors")), calls(*wanted), "done"])
     loaded, script, stem, resource = answered(agent, *wanted)
-    assert "Its instructions are above. By them, answer the user now" in loaded
+    assert "is loaded, and its instructions are above. Follow them yourself" in loaded
+    assert loaded.endswith("\nThe user asked: go")
     assert (
         script
         == stem
