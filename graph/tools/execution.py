@@ -109,7 +109,7 @@ class Programs:
         start = cwd or loaded_skill(runtime, skill).get("cwd")
         by_name = self.equipment.lines.judged_by_name
         request = replace(request, in_skill=start == "skill", hosts=patterns(network), judged_by_name=by_name)
-        return self.run(request, stdin, runtime, found)
+        return self.run(request, stdin, runtime, found, _beside_files)
 
     def skill(self, name: str, runtime: ThreadRuntime) -> FoundSkill:
         """Return the loaded skill that a call names. Raises ToolException."""
@@ -218,6 +218,21 @@ class Programs:
             return "shutdown" if control and control.drain_requested else None
 
         return stop
+
+
+def _beside_files(result: ScriptResult, request: ScriptRequest) -> ScriptResult:
+    """Say of a script that failed in its skill's folder that an argument lies in the workspace.
+
+    A small real model filled `cwd` in, and told the person to make the file that the script did not find.
+    With what to call said first it called that; with why said first it explained it to the person.
+    """
+    if not (result.exit_code and request.in_skill and request.workdir.is_dir()):
+        return result
+    here = {each.name for each in request.workdir.iterdir()}
+    if named := next((each for each in request.args if each.split("/")[0] in here), None):
+        why = f"{named} lies there, and the script did not start there"
+        return replace(result, note=f"Call run_script again with cwd workspace: {why}.")
+    return result
 
 
 def output_of(result: ScriptResult, user: str | None) -> RunOutput:

@@ -79,6 +79,21 @@ def test_scripts_find_their_plugin_and_their_skill(make: Any, plugin: Path, sand
     assert (start.strip() == skill) == (cwd == "skill")
 
 
+@pytest.mark.parametrize(
+    ("name", "is_told"), [("notes.txt", True), ("../notes.txt", False), ("x.txt", False)]
+)
+def test_a_script_that_starts_beside_its_files_says_where_they_lie(
+    make: Any, plugin: Path, workspace: Path, name: str, is_told: bool
+) -> None:
+    (plugin / "skills" / "deploy" / "scripts" / "own.py").write_text("import sys; open(sys.argv[1])\n")
+    for folder in (workspace, workspace.parent):
+        (folder / "notes.txt").write_text("x")
+    agent = make([run("scripts/own.py", name, cwd="skill"), "done"], sandbox="off", **FREE)
+    agent.say("go")
+    assert "exit code 1" in last(agent)
+    assert ("again with cwd workspace: notes.txt lies there" in last(agent)) == is_told
+
+
 @needs_shell
 @needs_bwrap
 def test_a_command_of_the_skill_finds_the_plugin_and_cannot_write_there(make: Any, plugin: Path) -> None:
