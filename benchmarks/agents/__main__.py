@@ -120,6 +120,9 @@ def laid(chosen: argparse.Namespace) -> Iterator[tuple[str, Path]]:
         if not (place := top / "skillsbench").exists():
             for task in cases(chosen.skillsbench, place, passed(), chosen.half):
                 print(f"{task.name}: {task.reason or 'laid'}", file=sys.stderr)
+        if not place.exists():
+            print("No task of SkillsBench is laid: above is what each one needs.", file=sys.stderr)
+            return
         yield from (("skillsbench", each) for each in sorted(place.iterdir())[:: chosen.every])
 
 

@@ -1,6 +1,7 @@
 """The command that compares agents: what it runs, and what its table says."""
 
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -83,6 +84,18 @@ def test_an_agent_that_is_run_again_stands_beside_what_is_known_of_the_others(
     merged, results = proof["merged"]([new, old])
     assert merged.agents == ("ours", "deepagents")
     assert {(one.model, one.outcome) for one in results} == {("ours@m", "passed"), ("deepagents@m", "passed")}
+
+
+def test_a_checkout_without_a_task_that_can_be_laid_is_said_and_the_rest_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(AGENTS))
+    laid = run_path(str(AGENTS / "__main__.py"), run_name="proof")["laid"]
+    monkeypatch.setitem(laid.__globals__, "SETS", ())
+    (tmp_path / "checkout" / "tasks").mkdir(parents=True)
+    chosen = Namespace(folder=tmp_path, half="tuned", set=[], skillsbench=tmp_path / "checkout", every=1)
+    assert [*laid(chosen)] == []
+    assert "No task of SkillsBench is laid" in capsys.readouterr().err
 
 
 def test_a_budget_needs_prices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
