@@ -74,8 +74,6 @@ FOLLOW = "Now do what the user asked, by these instructions."
 """Ends a receipt: a small real model loaded the skill again where nothing stood behind its instructions."""
 FOLLOW_SCRIPTS = f"{FOLLOW} Call run_script for its scripts."
 """Ends one of a skill with scripts: the same model told the person to run them, five times of five."""
-ASKED = "The user asked: "
-"""Before the request, after that: the same model said behind long instructions that there was none."""
 
 _LOADING = frozenset({LOAD_SKILL, UNLOAD_SKILL})
 
@@ -188,7 +186,7 @@ def render(
         text = skill_text(each, resources.get(each.skill["name"]) if is_load else None)
         tools = skills.tools_of(each.skill) if skills and is_load else ""
         texts.setdefault(each.call_id, []).append("\n".join(filter(None, (text, tools))))
-    expanded = [_receipt(message, texts, messages[:number]) for number, message in enumerate(messages)]
+    expanded = [_receipt(messages, number, texts) for number in range(len(messages))]
     start: list[AnyMessage] = [SystemMessage(head)]
     if texts:  # Skills whose receipt is not in the transcript any more.
         rest = [text for group in texts.values() for text in group]
@@ -198,24 +196,28 @@ def render(
 
 
 def asked_again(messages: Sequence[AnyMessage]) -> list[str]:
-    """Return the line that repeats the newest request; none where there is no message of a person."""
+    """Return the line that repeats the newest request; none where there is no message of a person.
+
+    Behind long instructions a small real model said that there was no request.
+    """
     newest = last_human(messages)
-    return [f"{ASKED}{cut(one_line(typed_text(newest)), MAX_REQUEST)}"] if newest else []
+    return [f"The user asked: {cut(one_line(typed_text(newest)), MAX_REQUEST)}"] if newest else []
 
 
-def _receipt(message: AnyMessage, texts: dict[str, list[str]], before: Sequence[AnyMessage]) -> AnyMessage:
+def _receipt(messages: Sequence[AnyMessage], number: int, texts: dict[str, list[str]]) -> AnyMessage:
     """Return the receipt of a load with the skills that it loaded, which leave `texts`; other messages as is.
 
     Where none of them is in the ledger, it says so: they were unloaded, or the thread that loaded them is
     another one, whose messages the caller gives to this one. A later load has its own receipt.
     """
+    message = messages[number]
     if not isinstance(message, ToolMessage) or message.name != LOAD_SKILL:
         return message
     skills = texts.pop(message.tool_call_id, [])
     tells_of_load = is_receipt(message) or marks_of(message).get("reported")
     is_gone = tells_of_load and not skills and message.status != "error"
     has_scripts = any(" (script, " in text for text in skills)
-    follow = [FOLLOW_SCRIPTS if has_scripts else FOLLOW, *asked_again(before)] if skills else []
+    follow = [FOLLOW_SCRIPTS if has_scripts else FOLLOW, *asked_again(messages[:number])] if skills else []
     return message.model_copy(
         update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills, *follow])}
     )

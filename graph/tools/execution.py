@@ -226,7 +226,7 @@ def _beside_files(result: ScriptResult, request: ScriptRequest) -> ScriptResult:
     A small real model filled `cwd` in, and told the person to make the file that the script did not find.
     With what to call said first it called that; with why said first it explained it to the person.
     """
-    if not (result.exit_code and request.in_skill and request.workdir.is_dir()):
+    if result.note or not (result.exit_code and request.in_skill and request.workdir.is_dir()):
         return result
     here = {each.name for each in request.workdir.iterdir()}
     if named := next((each for each in request.args if each.split("/")[0] in here), None):
