@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from lay import Half, Kind, lay
+from lay import Half, Kind, NoCorpusError, lay
 from msgspec import structs
 from skillsbench import cases, passed
 from table import print_tables
@@ -180,4 +180,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except NoCorpusError as error:
+        sys.exit(str(error))
