@@ -75,16 +75,16 @@ def with_packages(record: VerdictRecord, call: Call, step: Step) -> VerdictRecor
     if not kinds or skill is None:
         return record
     try:
-        prepared = step.policy.means.machine.prepare(step.registry.needs(skill), kinds)
+        install, left_out = step.policy.means.machine.prepare(step.registry.needs(skill), kinds)
     except SkillError as error:
         if fault := _fault(step, call, skill):
             return denied(record, "error", {"fault": f"{fault} {error}"})
         return with_facts(record, {"no_packages": str(error)})
-    number = len(step.policy.means.machine.listed(prepared.install))
+    number = len(step.policy.means.machine.listed(install))
     facts = {"installs": [count(number, "package"), skill.name]}
-    if prepared.notes:
-        facts["left_out"] = [" ".join(prepared.notes)]
-    return VerdictRecord(**{**with_facts(record, facts), "install": prepared.install})
+    if left_out:
+        facts["left_out"] = [" ".join(left_out)]
+    return VerdictRecord(**{**with_facts(record, facts), "install": install})
 
 
 def _fault(step: Step, call: Call, skill: SkillRef) -> str:

@@ -25,15 +25,6 @@ class Missing(NamedTuple):
         return f"{named} ({self.present})" if self.present else named
 
 
-class Prepared(NamedTuple):
-    """Packages that can be installed now, with a person's approval."""
-
-    install: dict[str, str]
-    """What a verdict keeps: all that is installed under it."""
-    notes: Sequence[str]
-    """Sentences about what is left out."""
-
-
 class KeptFolder(NamedTuple):
     """What is kept on this machine for skills: packages, a home, a snapshot."""
 
@@ -72,9 +63,12 @@ class Machine:
         """
         return request
 
-    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:  # noqa: ARG002
-        """Resolve what a skill lacks; may ask the network. Raises SkillError."""
-        return Prepared({}, ())
+    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> tuple[dict[str, str], Sequence[str]]:  # noqa: ARG002
+        """Resolve what a skill lacks; may ask the network. Raises SkillError.
+
+        Return what a verdict keeps: all that is installed under it; and sentences about what is left out.
+        """
+        return {}, ()
 
     def listed(self, install: Mapping[str, str]) -> list[tuple[str, str]]:  # noqa: ARG002
         """Return what is to be installed, as a person reads it: each package with version, and its hash."""

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from skills_agent.skills.text import JOINER, PICTURES
 
@@ -56,14 +56,6 @@ _EAST_ASIAN: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMO
 """Scripts that one word may have with Latin: no letter of theirs is drawn like one."""
 
 
-class HiddenCharacter(NamedTuple):
-    """A character that nobody can see, and where it stands."""
-
-    line: int
-    """From 1."""
-    mark: str
-
-
 def visible(text: str, kind: Kind = "exact") -> str:
     r"""Return a text in which everything can be seen: other than `\n` and `\t`, what has no glyph is a mark.
 
@@ -81,10 +73,11 @@ def visible_line(text: str) -> str:
     return _NOT_PLAIN_LINE.sub(_shown, text)
 
 
-def hidden_in(text: str, kind: Kind) -> Iterator[HiddenCharacter]:
-    r"""Yield what cannot be seen in a file, in order; CRLF, a form feed and the mark at its start are usual.
+def hidden_in(text: str, kind: Kind) -> Iterator[tuple[int, str]]:
+    r"""Yield the line, from 1, and the mark of what cannot be seen in a file, in order.
 
-    Prose that runs from right to left may say so where it does.
+    CRLF, a form feed and the mark at its start are usual. Prose that runs from right to left may say so
+    where it does.
     """
     usual = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\f", "")
     for number, line in enumerate(usual.split("\n"), 1):
@@ -95,9 +88,7 @@ def hidden_in(text: str, kind: Kind) -> Iterator[HiddenCharacter]:
             rest = re.sub(_SELECTOR, "", rest)
         if kind == "prose" and re.search(_RIGHT_TO_LEFT, rest):
             rest = re.sub(_DIRECTIONS, "", rest)
-        yield from (
-            HiddenCharacter(number, _mark(each)) for each in rest if each != "\t" and _is_unseen(each)
-        )
+        yield from ((number, _mark(each)) for each in rest if each != "\t" and _is_unseen(each))
 
 
 def lookalikes(text: str) -> str:

@@ -17,7 +17,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from shutil import copytree
 from threading import Lock
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -66,16 +66,6 @@ class Ended(NamedTuple):
     """The value of the interrupt that nobody answered; None where there is none."""
     is_whole: bool
     """False where it was cut off in the middle."""
-
-
-class AskedAgent(Protocol):
-    """An agent with a thread of its own, to which a case is said."""
-
-    def take_turns(self, case: EvalCase, control: RunControl) -> None:
-        """Say what the case says, turn by turn, and end where `control` is drained."""
-
-    def ended(self, case: EvalCase) -> Ended:
-        """Return what came of it."""
 
 
 class OwnAgent:

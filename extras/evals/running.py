@@ -16,8 +16,8 @@ from msgspec import structs
 
 from skills_agent.evals.agents import (
     OURS,
-    AskedAgent,
     MakeAgent,
+    OtherAgent,
     OwnAgent,
     lay_skills,
     make_other,
@@ -147,7 +147,7 @@ def _with_checks(result: EvalResult, more: Iterable[CheckResult]) -> EvalResult:
 
 
 def _worked(
-    case: EvalCase, result: EvalResult, agent: AskedAgent, services: Services, stop: RunControl
+    case: EvalCase, result: EvalResult, agent: OwnAgent | OtherAgent, services: Services, stop: RunControl
 ) -> EvalResult:
     """Let the agent work, and return what is known when it has ended: `passed` until checks say otherwise."""
     workspace, is_choice = services.settings.workspace, case.kind == "trigger"
@@ -177,7 +177,7 @@ def _worked(
 @contextmanager
 def _agent(
     case: EvalCase, result: EvalResult, place: Path, setup: Setup
-) -> Iterator[tuple[AskedAgent, Services]]:
+) -> Iterator[tuple[OwnAgent | OtherAgent, Services]]:
     """Make the agent of one run; what it kept for this workspace elsewhere goes with it."""
     settings = _settings(case, result, place, setup)
     chat: ModelRunnable | None = setup.model_of(case, result.model, result.repeat)

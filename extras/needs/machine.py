@@ -28,7 +28,7 @@ from skills_agent.needs.machine_state import (
 from skills_agent.needs.packages import InstallError, PackageKind
 from skills_agent.needs.python_packages import packages_in
 from skills_agent.skills.errors import PackagesMissingError
-from skills_agent.skills.machine import KeptFolder, Machine, Missing, Prepared
+from skills_agent.skills.machine import KeptFolder, Machine, Missing
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON, OWN_VERSION, python_meeting, python_required
 from skills_agent.skills.scripts.programs import find_program, global_modules
@@ -218,13 +218,13 @@ class ThisMachine(Machine):
     def sentence(self, missing: Sequence[Missing]) -> str:
         return sentence(missing)
 
-    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:
+    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> tuple[dict[str, str], Sequence[str]]:
         chosen = [kind for kind in KINDS if kind in kinds]
         prepared = prepare(self.environments, needs, kinds=chosen, seconds=SECONDS)
         if sum(map(len, prepared.lists.values())) > MAX_LIST:
             raise InstallError("resolved", "the list is too long for a question: a command installs it.")
         lists = {str(kind): text for kind, text in prepared.lists.items()}
-        return Prepared(lists, prepared.notes)
+        return lists, prepared.notes
 
     def listed(self, install: Mapping[str, str]) -> list[tuple[str, str]]:
         packages = Installation.of_record(install).packages

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby, islice
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -95,10 +95,10 @@ def near_name(name: str, known: Mapping[str, str]) -> ScanFinding | None:
 
 
 def _invisible(path: str, text: str, role: Role) -> Iterator[ScanFinding]:
-    hidden = groupby(hidden_in(text, role), key=attrgetter("line"))
+    hidden = groupby(hidden_in(text, role), key=itemgetter(0))
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\f", "").split("\n")
     for line, characters in islice(hidden, MAX_LINES):
-        marks = list(dict.fromkeys(each.mark for each in islice(characters, 1_000)))
+        marks = list(dict.fromkeys(mark for _, mark in islice(characters, 1_000)))
         names = ", ".join(name_of(chr(int(mark[3:-1], 16))) for mark in marks[:_MAX_MARKS])
         more = f" and {len(marks) - _MAX_MARKS} more" if len(marks) > _MAX_MARKS else ""
         start = lines[line - 1].find(chr(int(marks[0][3:-1], 16)))

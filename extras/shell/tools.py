@@ -110,7 +110,8 @@ class CommandTools:
             request = replace(request, variables={**request.variables, **known})
         found = self.programs.skill(call.skill, runtime) if call.skill else None
         if found:
-            request = of_skill(request, *found, found.registry.snapshot(found.ref))
+            registry, ref = found
+            request = of_skill(request, registry, ref, registry.snapshot(ref))
             request = self.programs.equipped(request, found, runtime)
         request = replace(request, hosts=patterns(call.network))
         if call.background:

@@ -208,12 +208,12 @@ def search_skills(query: str, workspace: Path | None, skills_dirs: tuple[Path, .
     hits = registry_of(Settings.load(workspace), skills_dirs).refresh().search(query, _MAX_HITS)
     if as_json:
         keys = ("name", "source", "path", "description")
-        print_json([{**{key: getattr(hit.skill, key) for key in keys}, "score": hit.score} for hit in hits])
+        print_json([{**{key: getattr(skill, key) for key in keys}, "score": score} for skill, score in hits])
         return
     table(
         [
-            (hit.skill.name, f"{hit.score:.2f}", hit.skill.source, first_sentence(hit.skill.description))
-            for hit in hits
+            (skill.name, f"{score:.2f}", skill.source, first_sentence(skill.description))
+            for skill, score in hits
         ],
         empty="No skill matches. All that there are: skills-agent skills list",
     )

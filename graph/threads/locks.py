@@ -68,7 +68,7 @@ class LockTable:
         self.waits = locks is not None and not isinstance(locks, FileLocks)
         self._locks = locks
         self._lock = Lock()
-        self._held: dict[ThreadKey, _Held] = {}
+        self._held: dict[ThreadKey, tuple[Release, list[Cancellation]]] = {}
 
     def take(self, key: ThreadKey, holder: Cancellation) -> Release:
         """Lock a thread and return what unlocks it; raises ThreadBusyError.
@@ -80,38 +80,33 @@ class LockTable:
             held = self._held.get(key)
             if held is None:
                 release = self._locks.take(key) if self._locks is not None else lambda: None
-                held = self._held[key] = _Held(release, [])
-            elif not key.namespace and not all(each.is_overdue for each in held.holders):
+                held = self._held[key] = (release, [])
+            elif not key.namespace and not all(each.is_overdue for each in held[1]):
                 raise ThreadBusyError(key.thread)
-            held.holders.append(holder)
+            held[1].append(holder)
         return lambda: self._release(key, holder)
 
     def held(self, key: ThreadKey) -> HeldLock | None:
         """Return the lock that is held on a thread, where it can say whether it was lost."""
         with self._lock:
             held = self._held.get(key)
-        return held.release if held and hasattr(held.release, "check") else None
+        return held[0] if held and hasattr(held[0], "check") else None
 
     def is_ending(self, key: ThreadKey) -> bool:
         """Return whether a thread is held by what was cancelled, and is about to end: within STOP_SECONDS."""
         with self._lock:
             held = self._held.get(key)
-            holders = held.holders if held and not key.namespace else []
+            holders = held[1] if held and not key.namespace else []
             is_late = all(holder.is_overdue for holder in holders)
             return all(holder.is_requested for holder in holders) and not is_late
 
     def _release(self, key: ThreadKey, holder: Cancellation) -> None:
         with self._lock:
-            held = self._held[key]
-            held.holders.remove(holder)
-            if not held.holders:
+            release, holders = self._held[key]
+            holders.remove(holder)
+            if not holders:
                 del self._held[key]
-                held.release()
-
-
-class _Held(NamedTuple):
-    release: Release
-    holders: list[Cancellation]
+                release()
 
 
 class FileLocks:

@@ -71,11 +71,12 @@ def change_of(workspace: Workspace, path: str, content: str) -> FileChange:
     size = _count(content)
     if old is None:
         return FileChange(real, f"new file, {size}", content, is_diff=False, digest="new")
-    is_whole = old.size <= len(old.start)
-    digest = sha256(old.start).hexdigest() + ("" if is_whole else f"{old.size}, {old.changed}")
-    before = text_of(old.start) if is_whole else None
+    start, old_size, changed = old
+    is_whole = old_size <= len(start)
+    digest = sha256(start).hexdigest() + ("" if is_whole else f"{old_size}, {changed}")
+    before = text_of(start) if is_whole else None
     if before is None:
-        kind = f"a file of {old.size:,} bytes, {'which is no text' if is_whole else 'too large to compare'}"
+        kind = f"a file of {old_size:,} bytes, {'which is no text' if is_whole else 'too large to compare'}"
         return FileChange(real, f"replaces {kind}, with {size}", content, is_diff=False, digest=digest)
     if before == content:
         same = f"changes nothing: the file has these {size}"

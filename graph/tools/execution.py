@@ -78,11 +78,8 @@ class RunScriptArguments(BaseModel):
     network: Hosts = ()
 
 
-class FoundSkill(NamedTuple):
-    """A loaded skill that a call names."""
-
-    registry: Registry
-    ref: SkillRef
+FoundSkill = tuple[Registry, SkillRef]
+"""A loaded skill that a call names."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,7 @@ class Programs:
     def skill(self, name: str, runtime: ThreadRuntime) -> FoundSkill:
         """Return the loaded skill that a call names. Raises ToolException."""
         record = loaded_skill(runtime, name)
-        return FoundSkill(self.equipment.registry(runtime), SkillRef.of(record))
+        return self.equipment.registry(runtime), SkillRef.of(record)
 
     def equipped(self, request: ScriptRequest, skill: FoundSkill, runtime: ThreadRuntime) -> ScriptRequest:
         """Return the request of a skill with its packages and its HOME."""
@@ -174,9 +171,10 @@ class Programs:
             result = settle(held, runner, request.call, tool, policy.approval)
         loaded = active_skills(runtime.state.get("skills_loaded"))
         result = explained(result, request)
-        result = self.equipment.machine.diagnosed(result, request, skill and skill.ref, loaded)
-        if skill and result.learned:
-            skill.registry.learn(skill.ref, result.learned)
+        registry, ref = skill or (None, None)
+        result = self.equipment.machine.diagnosed(result, request, ref, loaded)
+        if registry and ref and result.learned:
+            registry.learn(ref, result.learned)
         return output_of(result, caller_of(runtime))
 
     def prepared(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> ScriptRequest:

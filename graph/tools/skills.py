@@ -56,7 +56,7 @@ class SkillTools:
         catalog = self.registry(runtime).refresh()
         left_out = self.left_out(catalog, Context.of(runtime.context))
         hits = catalog.search(query, limit=4 * MAX_HITS + len(left_out))
-        found = [hit.skill for hit in hits if hit.skill.model_invocable]
+        found = [skill for skill, _ in hits if skill.model_invocable]
         skills = [skill for skill in found if skill.name not in left_out][:MAX_HITS]
         if not skills:
             return "No skill fits. Try other words, or go on without one."

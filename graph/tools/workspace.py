@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from langchain_core.tools import ToolException
 
@@ -31,15 +31,6 @@ NOT_SEARCHED = frozenset({"node_modules", "__pycache__"})
 MAX_DEPTH = 40
 _OWN = f"is in {OWN_FOLDER}, which is closed to tools but for {OWN_FOLDER}/{SKILLS_FOLDER}"
 _SECOND_NAME = "has a second name (a hard link), perhaps outside of the workspace; make a copy of it"
-
-
-class FoundFile(NamedTuple):
-    """A file that is there: its first bytes, and the size of the whole."""
-
-    start: bytes
-    size: int
-    changed: int
-    """When, in nanoseconds, by the clock of the kernel."""
 
 
 class Workspace:
@@ -92,8 +83,8 @@ class Workspace:
                 )
             return file.read(limit)
 
-    def find(self, path: str, limit: int) -> "FoundFile | None":
-        """Return the first `limit` bytes of a file as it is now, its size, and when it changed.
+    def find(self, path: str, limit: int) -> tuple[bytes, int, int] | None:
+        """Return the first `limit` bytes of a file as it is now, its size, and when it changed (kernel, ns).
 
         None where there is none. Raises ToolException for what cannot be read.
         """
@@ -101,7 +92,7 @@ class Workspace:
             try:
                 with self.open(self.real(path)) as file:
                     status = os.fstat(file.fileno())
-                    return FoundFile(file.read(limit), status.st_size, status.st_ctime_ns)
+                    return file.read(limit), status.st_size, status.st_ctime_ns
             except FileNotFoundError:
                 return None
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -151,9 +151,9 @@ def _check_files(skill_file: Path) -> Iterator[Diagnostic]:
         except (OSError, UnicodeDecodeError):
             continue
         kind: Kind = "program" if is_program(member) else "prose"
-        lines = groupby([] if "\0" in text else hidden_in(text, kind), key=attrgetter("line"))
+        lines = groupby([] if "\0" in text else hidden_in(text, kind), key=itemgetter(0))
         for line, characters in islice(lines, MAX_LINES_REPORTED):
-            marks = ", ".join(dict.fromkeys(each.mark for each in islice(characters, MAX_MARKS)))
+            marks = ", ".join(dict.fromkeys(mark for _, mark in islice(characters, MAX_MARKS)))
             finding = Finding(HIDDEN, f"Nobody can see what stands here: {marks}.", line)
             yield diagnostic(finding, os.fspath(folder / member.path))
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -24,13 +24,6 @@ if TYPE_CHECKING:  # what only a search needs is imported by it: `skills list` m
     from skills_agent.skills.search.words import SearchIndex
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
-
-
-class SearchHit(NamedTuple):
-    """A skill that matches a query, and how well: higher is better."""
-
-    skill: SkillMetadata
-    score: float
 
 
 class CatalogEntry(msgspec.Struct, frozen=True):
@@ -146,14 +139,14 @@ class Catalog:
         strength = {label: rank for rank, label in enumerate(self.sources)}
         return fit(sorted(self.loadable(left_out), key=lambda each: -strength.get(each.source, -1)), budget)
 
-    def search(self, query: str, limit: int = 5) -> list[SearchHit]:
-        """Return the skills in effect that match any word of the query, best first.
+    def search(self, query: str, limit: int = 5) -> list[tuple[SkillMetadata, float]]:
+        """Return the skills in effect that match any word of the query, best first, and how well each does.
 
         Names, descriptions and instructions count; the instructions are read when something is first
         searched. With an embedding model, names and descriptions that are like the query are found, too.
         """
         matches = self._index.search(query, limit) if self._index else []
-        return [SearchHit(self.skills[match.position], match.score) for match in matches]
+        return [(self.skills[match.position], match.score) for match in matches]
 
     def fitting(self, query: str, left_out: Collection[str] = (), limit: int = 1) -> list[SkillMetadata]:
         """Return the skills that a model may load and that match best, but for those that match too little.

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -23,11 +23,8 @@ _SEARCHED_BYTES: Final = HEAD_BYTES + 4 * INSTRUCTION_CHARACTERS
 logger = logging.getLogger(__name__)
 
 
-class SourceSkill(NamedTuple):
-    """A SKILL.md and the source that has it."""
-
-    source: Source
-    entry: SkillEntry
+SourceSkill = tuple[Source, SkillEntry]
+"""A SKILL.md and the source that has it."""
 
 
 class Discovery:
@@ -71,7 +68,7 @@ class Discovery:
         """Return a skill of the last scan and the source that has it."""
         for source, readings in zip(self._sources, self._readings, strict=True):
             if source.label == ref.source and ref.path in readings:
-                return SourceSkill(source, readings[ref.path].entry)
+                return source, readings[ref.path].entry
         return None
 
     def search_text(self, skill: SkillMetadata) -> SearchText:
@@ -80,7 +77,7 @@ class Discovery:
         owned = self.find(skill.ref)
         if owned is None:  # gone since the catalog was made
             return text
-        key = f"{skill.source} {skill.path} {owned.entry.stamp} {owned.entry.settled}"
+        key = f"{skill.source} {skill.path} {owned[1].stamp} {owned[1].settled}"
         return text._replace(instructions=lambda: _instructions(owned), key=key)
 
     def _compose(self, scans: Sequence[Scan]) -> None:
@@ -161,7 +158,8 @@ def _is_named_like_its_folder(reading: SkillReading) -> bool:
 
 
 def _instructions(owned: SourceSkill) -> str:
+    source, entry = owned
     try:
-        return read_instructions(read_head(owned.source, owned.entry.path, _SEARCHED_BYTES))
+        return read_instructions(read_head(source, entry.path, _SEARCHED_BYTES))
     except SkillUnreadableError:
         return ""

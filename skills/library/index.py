@@ -55,15 +55,9 @@ Readings = Mapping[str, SkillReading]
 """What was read of the files of one source, by path."""
 
 
-class _KnownFolder(msgspec.Struct, frozen=True):
-    """What is known of a source: the folders that were searched, and what was read of the skills in them."""
-
-    folders: list[FolderState]
-    readings: list[SkillReading]
-
-
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=dict)
-_DECODER: Final = msgspec.msgpack.Decoder(_KnownFolder)
+_DECODER: Final = msgspec.msgpack.Decoder(tuple[list[FolderState], list[SkillReading]])
+"""What is known of a source: the folders that were searched, and what was read of the skills in them."""
 
 
 class SkillIndex:
@@ -79,22 +73,22 @@ class SkillIndex:
             return {}
         file = self._file([source], ".skills")
         try:
-            known = _DECODER.decode(file.read_bytes())
+            folders, readings = _DECODER.decode(file.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError, ValueError, TypeError) as error:
             logger.warning("index damaged, skills read again: %s", error, extra={"path": str(file)})
             return {}
-        source.folders = known.folders
-        return {reading.entry.path: reading for reading in known.readings}
+        source.folders = folders
+        return {reading.entry.path: reading for reading in readings}
 
     def write(self, source: Source, readings: Readings) -> None:
         """Keep what is known of a source for the next process."""
         if not isinstance(source, DirectorySource):
             return
         try:
-            known = _KnownFolder([*source.folders], [*readings.values()])
-            write_own_file(self._file([source], ".skills"), _ENCODER.encode(known))
+            known = _ENCODER.encode(([*source.folders], [*readings.values()]))
+            write_own_file(self._file([source], ".skills"), known)
             self._remove_old()
         except OSError as error:
             logger.warning("index not used: %s", error, extra={"path": str(self._folder)})

@@ -210,7 +210,7 @@ class Registry:
     def is_vouched_for(self, ref: SkillRef) -> bool:
         """Return whether the operator trusts the source of a skill; False for a skill that is gone."""
         try:
-            return self._owner(ref).source.trusted
+            return self._owner(ref)[0].trusted
         except SkillUnreadableError:
             return False
 
@@ -249,8 +249,8 @@ class Registry:
     ) -> Skill:
         """Return the skill of a whole SKILL.md, with what is known of its source, which any object may be."""
         owned = self._discovery.find(ref)
-        folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
-        place = SkillPath(ref.source, ref.path, folder, owned is not None and owned.source.trusted)
+        folder = owned[1].folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
+        place = SkillPath(ref.source, ref.path, folder, owned is not None and owned[0].trusted)
         limit, no_brackets = self._strictness.max_skill_bytes, self._strictness.block_angle_brackets
         skill = read_skill(raw, place, root, limit, plugin=plugin, block_angle_brackets=no_brackets)
         if skill.metadata.name != ref.name:

@@ -180,7 +180,7 @@ class ControlledRunner:
                 report, stopped = self._carry_out(run, care, stdout, stderr)
                 seconds = time.monotonic() - started
             written = care.written(request.workdir, places.moment)
-            outside = places.collect(self.temporary_inside or places.temporary, run.shared_to_write)
+            kept, lost = places.collect(self.temporary_inside or places.temporary, run.shared_to_write)
         ending = _ending(report, request.title)
         exit_code = None
         if isinstance(ending, str):
@@ -199,10 +199,10 @@ class ControlledRunner:
             level=level,
             written=tuple(written[:most]),
             written_more=max(0, len(written) - most),
-            kept=tuple(outside.kept[:most]),
-            kept_more=max(0, len(outside.kept) - most),
-            lost=tuple(outside.lost[:most]),
-            lost_more=max(0, len(outside.lost) - most),
+            kept=tuple(kept[:most]),
+            kept_more=max(0, len(kept) - most),
+            lost=tuple(lost[:most]),
+            lost_more=max(0, len(lost) - most),
             notices=(*earlier, *care.notices),
             note="" if exit_code == 0 else _advice(request, stderr.text()),
         )

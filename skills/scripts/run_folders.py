@@ -59,8 +59,13 @@ class RunFolders:
         """Return the folders that outlive the run."""
         return [*([self.home] if self.is_home_kept else []), *([self.scratch] if self.scratch else [])]
 
-    def collect(self, inside: Path, elsewhere: Iterable[Path] = ()) -> "Collected":
-        """Find what the run wrote in these folders, and move what would end with the run into the scratch.
+    def collect(
+        self, inside: Path, elsewhere: Iterable[Path] = ()
+    ) -> tuple[list[WrittenFile], list[WrittenFile]]:
+        """Return what the run wrote in these folders: what is kept, and what is lost.
+
+        What would end with the run is moved into the scratch. What there was nowhere to keep is lost, and has
+        the path that the script saw.
 
         `inside` is where the script saw its temporary folder; `elsewhere` it could write, too.
         """
@@ -77,7 +82,7 @@ class RunFolders:
                 kept.append(file.beneath(place)._replace(seen_as=seen.path))
             else:
                 lost.append(seen)
-        return Collected(sorted(kept), sorted(lost))
+        return sorted(kept), sorted(lost)
 
     def _move_into_scratch(self, names: Collection[str]) -> tuple[str, set[str]]:
         """Move these entries of the temporary folder; return where to, and which could be moved."""
@@ -90,15 +95,6 @@ class RunFolders:
                 (self.temporary / name).rename(f"{place}/{name}")
                 moved.add(name)
         return place, moved
-
-
-@dataclass(frozen=True)
-class Collected:
-    """What a run wrote outside of the workspace."""
-
-    kept: list[WrittenFile]
-    lost: list[WrittenFile]
-    """With the paths that the script saw; there was nowhere to keep them."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def write_page(file: TextIO, summary: Summary) -> None:
     page = html_page(
         title,
         element("h1", title),
-        *(element("p", each.sentence, class_=f"answer {each.tone}") for each in view.answers(summary)),
+        *(element("p", sentence, class_=f"answer {tone}") for tone, sentence in view.answers(summary)),
         element("ul", *(element("li", note) for note in view.notes(summary)), class_="notes"),
         *(each for table in view.tables(summary) for each in (element("h2", table.title), _table(table))),
         *([element("h2", "Cases, those that pass least often first")] if rows else []),

@@ -49,8 +49,8 @@ def print_report(summary: Summary, console: Console | None = None) -> None:
     console.print()
     for note in view.notes(summary):
         _line(console, Text(f"note: {line_of(note)}"))
-    for answer in view.answers(summary):
-        _line(console, Text(line_of(answer.sentence), f"bold {_STYLES.get(answer.tone, '')}".rstrip()))
+    for tone, sentence in view.answers(summary):
+        _line(console, Text(line_of(sentence), f"bold {_STYLES.get(tone, '')}".rstrip()))
 
 
 def _print_table(console: Console, table: Figures) -> None:

@@ -17,13 +17,6 @@ _MOST: Final = 40
 Tone = Literal["better", "worse", "passed", "failed", "open"]
 
 
-class ShownAnswer(NamedTuple):
-    """What a run says to the question that it was made for."""
-
-    tone: Tone
-    sentence: str
-
-
 class Figures(NamedTuple):
     """Figures; no row is empty, and the first cell says what it is of."""
 
@@ -60,29 +53,26 @@ def _skills(summary: Summary) -> list[str]:
     return sorted({case.skill for case in summary.head.cases if case.skill})
 
 
-def answers(summary: Summary) -> Iterator[ShownAnswer]:
-    """Yield whether the edit helped, whether the skill does, and last what passed."""
+def answers(summary: Summary) -> Iterator[tuple[Tone, str]]:
+    """Yield whether the edit helped, whether the skill does, and last what passed: each a sentence."""
     is_one = len(summary.head.labels) < 2
     for delta in summary.deltas:
         if delta.metric == "passed":
             model = "" if is_one else f", {delta.model}"
             tone: Tone = delta.verdict if delta.verdict in {"better", "worse"} else "open"
-            yield ShownAnswer(tone, f"Cases passed, {compared(delta)}{model}: {delta_text(delta)}.")
+            yield tone, f"Cases passed, {compared(delta)}{model}: {delta_text(delta)}."
     for arm in summary.arms:
         if arm.arm != "with":
             continue
         model, runs = "" if is_one else f"{arm.model}: ", count(arm.runs, "run")
         if not arm.passed.n:
-            yield ShownAnswer("open", f"{model}Nothing decides about {runs}: there is no grader for rubrics.")
+            yield "open", f"{model}Nothing decides about {runs}: there is no grader for rubrics."
             continue
         passed = arm.outcomes.get("passed", 0)
         tone = "failed" if set(arm.outcomes) - GOOD else "passed"
-        yield ShownAnswer(
-            tone,
-            f"{model}{passed} of {runs} passed: {share(arm.passed)} of {count(arm.passed.n, 'case')}.",
-        )
+        yield tone, f"{model}{passed} of {runs} passed: {share(arm.passed)} of {count(arm.passed.n, 'case')}."
     if not summary.arms:
-        yield ShownAnswer("open", "Nothing was run.")
+        yield "open", "Nothing was run."
 
 
 def notes(summary: Summary) -> Iterator[str]:

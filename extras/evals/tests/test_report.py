@@ -52,18 +52,18 @@ def printed(summary: Summary, *, width: int = 100, is_terminal: bool = False) ->
 
 
 def test_the_answer_is_whether_the_skill_helps_and_what_passed() -> None:
-    compared, passed = answers(both())
-    assert compared.tone == "better"
-    assert "10 better, 0 worse, 2 the same" in compared.sentence
-    assert (passed.tone, passed.sentence.partition(":")[0]) == ("failed", "10 of 12 runs passed")
-    assert printed(both()).splitlines()[-1] == passed.sentence
-    assert [*answers(both(wrong=0))][1].tone == "passed"
-    assert next(answers(both(wrong=12))).tone == "open"
+    (tone, compared), passed = answers(both())
+    assert tone == "better"
+    assert "10 better, 0 worse, 2 the same" in compared
+    assert (passed[0], passed[1].partition(":")[0]) == ("failed", "10 of 12 runs passed")
+    assert printed(both()).splitlines()[-1] == passed[1]
+    assert [*answers(both(wrong=0))][1][0] == "passed"
+    assert next(answers(both(wrong=12)))[0] == "open"
 
 
 def test_a_run_of_nothing_has_a_report() -> None:
     summary = summarise(head([]), [])
-    assert [each.sentence for each in answers(summary)] == ["Nothing was run."]
+    assert [sentence for _, sentence in answers(summary)] == ["Nothing was run."]
     assert printed(summary)
 
 

@@ -59,7 +59,7 @@ def fetched(source: McpSource, uri: str = URI) -> dict[str, bytes]:
 def test_nothing_is_read_before_a_load_not_even_for_a_search(server: Skills, source: McpSource) -> None:
     registry = Registry([source])
     catalog = registry.refresh()
-    assert [hit.skill.name for hit in catalog.search("refunds")] == ["refunds"]
+    assert [skill.name for skill, _ in catalog.search("refunds")] == ["refunds"]
     assert [(each.name, each.source, each.description) for each in catalog.skills] == [
         ("refunds", "mcp:far", "Does refunds.")
     ]

@@ -98,14 +98,6 @@ class Usage(NamedTuple):
         return not any(part.is_example for part in self.parts)
 
 
-class Filled(NamedTuple):
-    """The arguments of a call, and what the message does not say of them."""
-
-    args: list[str]
-    missing: list[str]
-    """Names of the required places, as the command shows them."""
-
-
 def find_usages(instructions: str, scripts: Sequence[str]) -> list[Usage]:
     """Return every command of the instructions that calls one of `scripts`, in their order."""
     names = [script.rpartition("/")[2] for script in scripts]
@@ -188,8 +180,12 @@ def query_of(message: Sequence[MessageToken]) -> str:
     return " ".join([*said, *filter(None, (each.extension for each in message))])
 
 
-def fill(usage: Usage, message: Sequence[MessageToken]) -> Filled:
-    """Return the call that the message means; what of the message was used is not used again."""
+def fill(usage: Usage, message: Sequence[MessageToken]) -> tuple[list[str], list[str]]:
+    """Return the arguments of the call that the message means, and what it does not say of them.
+
+    That is the names of the required places, as the command shows them. What of the message was used is not
+    used again.
+    """
     left = list(message)
     # An option with a value of its own in an example was chosen for that example.
     parts = [
@@ -218,7 +214,7 @@ def fill(usage: Usage, message: Sequence[MessageToken]) -> Filled:
         if text
     ]
     missing = [f"{part.flag} {part.value.strip('<>{}$')}".strip() for part in required if part not in values]
-    return Filled(args, missing)
+    return args, missing
 
 
 def _value_after(flag: str, left: Sequence[MessageToken]) -> MessageToken | None:

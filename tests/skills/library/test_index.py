@@ -180,7 +180,7 @@ def test_others_cannot_read_the_index(skills: Path, index: Path) -> None:
 
 
 def found(catalog: Catalog, query: str) -> list[str]:
-    return [hit.skill.name for hit in catalog.search(query)]
+    return [skill.name for skill, _ in catalog.search(query)]
 
 
 def test_the_next_process_searches_without_reading_instructions(skills: Path, index: Path) -> None:
@@ -295,7 +295,7 @@ for round in range(rounds):
     mine.mkdir()
     (mine / "SKILL.md").write_text(f"---\\nname: {mine.name}\\ndescription: Counts herons.\\n---\\n")
     names = {skill.name for skill in catalog.skills}
-    assert {hit.skill.name for hit in hits} == names, (hits, names)
+    assert {skill.name for skill, _ in hits} == names, (hits, names)
     assert all(f"mine-{sys.argv[4]}-{earlier}" in names for earlier in range(round))
 print(json.dumps(sorted(names)))
 """

@@ -65,8 +65,8 @@ def test_the_words_of_a_name_bring_no_skill_before_one_that_is_trusted_more() ->
     own = MemorySource({"csv-report": {"SKILL.md": f"---\ndescription: {ALIKE} Rows.\n---\n"}}, "user")
     catalog = Registry([own, strangers]).refresh()
 
-    assert catalog.search("report the total amount of a CSV file")[0].skill.name == "csv-report"
-    assert catalog.search("report with total-amount on a CSV file")[0].skill.name == "total-amount"
+    assert catalog.search("report the total amount of a CSV file")[0][0].name == "csv-report"
+    assert catalog.search("report with total-amount on a CSV file")[0][0].name == "total-amount"
 
 
 def test_the_named_one_comes_first_by_meaning_too() -> None:
@@ -82,7 +82,7 @@ def test_the_named_one_comes_first_by_meaning_too() -> None:
     skills = {name: {"SKILL.md": f"---\ndescription: {text}\n---\n"} for name, text in TWINS}
     catalog = Registry([MemorySource(skills)], vectors=Vectors(Near())).refresh()
 
-    assert catalog.search("a csv report, by rain-report")[0].skill.name == "rain-report"
+    assert catalog.search("a csv report, by rain-report")[0][0].name == "rain-report"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def catalog(model: Embeddings, skills: dict[str, str] | None = None) -> Catalog:
 
 
 def found(catalog: Catalog, query: str, limit: int = 5) -> list[str]:
-    return [hit.skill.name for hit in catalog.search(query, limit)]
+    return [skill.name for skill, _ in catalog.search(query, limit)]
 
 
 def test_a_skill_that_shares_no_word_with_the_request_is_found() -> None:

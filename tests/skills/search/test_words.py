@@ -103,7 +103,7 @@ def test_instructions_are_searched_far_down() -> None:
     far = skill("Does something.", "filler " * 9_000 + "quarterly ledger")
     catalog = Registry([MemorySource({"a": far, "b": skill("Does more.")})]).refresh()
 
-    assert [hit.skill.name for hit in catalog.search("ledger")] == ["a"]
+    assert [skill.name for skill, _ in catalog.search("ledger")] == ["a"]
 
 
 def test_a_word_in_a_name_counts_as_much_however_long_the_description_is() -> None:
@@ -134,7 +134,7 @@ def test_a_sentence_that_names_another_skill_counts_for_that_one() -> None:
     }
     catalog = Registry([MemorySource(skills)]).refresh()
 
-    assert [hit.skill.name for hit in catalog.search("pull requests of strangers")] == ["fork-review"]
+    assert [skill.name for skill, _ in catalog.search("pull requests of strangers")] == ["fork-review"]
     del skills["branch-review"]
     assert Registry([MemorySource(skills)]).refresh().search("pull requests of strangers") == []
 
@@ -196,7 +196,7 @@ def test_long_instructions_do_not_hide_the_description() -> None:
     skills = {"invoice": skill("Makes an invoice.", long), "other": skill("Files things.", "One invoice.")}
     catalog = Registry([MemorySource(skills)]).refresh()
 
-    assert catalog.search("invoice")[0].skill.name == "invoice"
+    assert catalog.search("invoice")[0][0].name == "invoice"
 
 
 def test_only_a_changed_skill_is_indexed_again() -> None:
@@ -219,8 +219,8 @@ def test_only_a_changed_skill_is_indexed_again() -> None:
     del skills["c"]
     catalog = registry.refresh()
 
-    assert [hit.skill.name for hit in catalog.search("herons")] == ["b"]
-    assert [hit.skill.name for hit in catalog.search("words")] == ["a"]
+    assert [skill.name for skill, _ in catalog.search("herons")] == ["b"]
+    assert [skill.name for skill, _ in catalog.search("words")] == ["a"]
     assert reads == ["memory:b/SKILL.md"] * 2  # its frontmatter, its instructions
 
 
@@ -231,9 +231,9 @@ def test_an_older_catalog_is_searched_as_it_was() -> None:
     del skills["larks"]
     after = registry.refresh()
 
-    assert [hit.skill.name for hit in after.search("larks")] == []
-    assert [hit.skill.name for hit in before.search("larks")] == ["larks"]
-    assert [hit.skill.name for hit in after.search("larks herons")] == ["herons"]
+    assert [skill.name for skill, _ in after.search("larks")] == []
+    assert [skill.name for skill, _ in before.search("larks")] == ["larks"]
+    assert [skill.name for skill, _ in after.search("larks herons")] == ["herons"]
 
 
 def test_a_much_better_match_comes_first_wherever_it_is_from() -> None:
@@ -241,7 +241,7 @@ def test_a_much_better_match_comes_first_wherever_it_is_from() -> None:
     own = MemorySource({"b": skill("Feeds larks, finches, and once in a while herons.")}, "user")
     catalog = Registry([own, strangers, MemorySource({"c": skill("Does it.")})]).refresh()
 
-    assert [hit.skill.name for hit in catalog.search("herons")] == ["heron-count", "b"]
+    assert [skill.name for skill, _ in catalog.search("herons")] == ["heron-count", "b"]
 
 
 def test_a_skill_that_vanished_since_is_no_fault_of_a_search() -> None:
@@ -257,7 +257,7 @@ def test_a_skill_that_vanished_since_is_no_fault_of_a_search() -> None:
     catalog = Registry([source]).refresh()
     source.there = False
 
-    assert [hit.skill.name for hit in catalog.search("herons")] == ["a"]
+    assert [skill.name for skill, _ in catalog.search("herons")] == ["a"]
 
 
 texts = st.lists(st.builds(SearchText, st.text(max_size=8), st.text(max_size=30), st.text(max_size=30)))
