@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -62,21 +63,28 @@ def test_an_unknown_provider_is_told_with_those_that_there_are(name: str) -> Non
         resolve_model(name, environment={})
 
 
+@pytest.mark.parametrize(
+    ("pip", "installs"), [(sys, "-m pip install"), (None, "pip install --python {python}")], ids=["pip", "uv"]
+)
 def test_what_a_model_lacks_is_one_line_that_works_when_it_is_pasted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pip: object, installs: str
 ) -> None:
-    installer = tmp_path / "an installer"
-    installer.write_text("#!/bin/sh\necho installs $*\n")
-    installer.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(installer))
-    monkeypatch.setitem(sys.modules, "langchain", None)
+    """With pip where this Python has it, else with uv: both are stood for here, whatever the machine has."""
+    python = tmp_path / "a python"
+    for program in (python, tmp_path / "uv"):
+        program.write_text("#!/bin/sh\necho runs $*\n")
+        program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for module, found in (("langchain", None), ("pip", pip)):
+        monkeypatch.setitem(sys.modules, module, found)
     with pytest.raises(ModelError, match="Groq:x is not set up") as caught:
         resolve_model("Groq:x", environment={})
     with pytest.raises(ModelError, match=r"not set up \(or did you mean anthropic:x\?\)\. Paste"):
         resolve_model("antropic:x", environment={})
     line = str(caught.value).partition("after it: ")[2]
     typed = subprocess.run(["sh", "-c", f"{line}; env"], input="sk-1\n", capture_output=True, text=True)
-    assert typed.stdout.startswith("installs -m pip install langchain langchain-groq\n")
+    assert typed.stdout.startswith(f"runs {installs.format(python=python)} langchain langchain-groq\n")
     assert "GROQ_API_KEY=sk-1\n" in typed.stdout
 
 
