@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
@@ -24,6 +23,9 @@ from skills_agent.nodes.effects import JournalEntry
 from skills_agent.skills.policy import Approver
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.state.context import Context
+
+FREE: Any = {"require_approval_for": frozenset[str]()}
+"""Settings with which no call is asked about for its risk."""
 
 
 def call(name: str, /, **args: Any) -> dict[str, Any]:
@@ -111,13 +113,14 @@ class Recorder:
 class Agent:
     """An agent on one thread, driven as a program would."""
 
-    model: BaseChatModel
+    model: Any
     settings: Settings
     tools: Sequence[BaseTool] = ()
     checkpointer: BaseCheckpointSaver[Any] = field(default_factory=InMemorySaver)
     thread: str = "thread"
     approvers: Sequence[Approver] = ()
     skill_tools: Sequence[Any] = ()
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         builder = build_graph(
@@ -126,6 +129,7 @@ class Agent:
             tools=self.tools,
             skill_tools=self.skill_tools,
             approvers=self.approvers,
+            **self.parts,
         )
         self.graph = builder.compile(checkpointer=self.checkpointer)
         self.config: Any = {"configurable": {"thread_id": self.thread}}

@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ os.environ["npm_config_registry"] = "http://127.0.0.1:9/"  # noqa: SIM112 - npm 
 import certifi
 import hypothesis
 import pytest
-from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
@@ -118,19 +118,24 @@ MakeAgent = Callable[..., Agent]
 
 @pytest.fixture
 def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
-    """Return a function that builds an agent: `make_agent([replies], max_model_calls=3)`."""
+    """Return a function that builds an agent: `make_agent([replies], max_model_calls=3)`.
+
+    In place of replies it takes what `build_graph(model=)` takes; `parts` go there, too.
+    """
 
     def make(
-        replies: Sequence[ScriptEntry] | BaseChatModel,
+        replies: Sequence[ScriptEntry] | str | Runnable[Any, Any] | None,
         *,
         tools: Sequence[BaseTool] = (),
         skill_tools: Sequence[Any] = (),
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         thread: str = "thread",
         approvers: Sequence[Approver] = (),
+        parts: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Agent:
-        model = replies if isinstance(replies, BaseChatModel) else ScriptedChatModel(replies)
+        is_script = isinstance(replies, Sequence) and not isinstance(replies, str)
+        model: Any = ScriptedChatModel(replies) if is_script else replies  # type: ignore[arg-type]
         if settings.get("sandbox") == "require" and SANDBOX.level != "bwrap":
             pytest.skip(SANDBOX.reason)
         chosen = {"workspace": workspace, "home": tmp_path / "home", "bundled_skills": False, **settings}
@@ -143,6 +148,7 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
             thread,
             approvers,
             skill_tools,
+            parts or {},
         )
 
     return make

@@ -94,6 +94,12 @@ class OpenAIServer:
     keeps_alive: bool = False
     """Whether a connection serves more than one request, as those of real servers do."""
 
+    def chat(self, name: str = "m", **fields: Any) -> Any:
+        """Return a host's own model that asks this server."""
+        from langchain_openai import ChatOpenAI  # noqa: PLC0415 - it takes a second
+
+        return ChatOpenAI(model=name, base_url=self.base_url, api_key=KEY, **{"max_retries": 0, **fields})  # type: ignore[arg-type]
+
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
