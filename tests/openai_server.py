@@ -256,3 +256,16 @@ def _finish(answer: Completion) -> str | None:
     if answer.finish == "":
         return "tool_calls" if answer.calls else "stop"
     return answer.finish
+
+
+def assert_calls_are_answered(body: dict[str, Any]) -> None:
+    """Assert that each call of a prompt is followed by its results, as providers want it."""
+    waiting: set[str] = set()
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting
+            waiting.remove(message["tool_call_id"])
+        else:
+            assert not waiting
+        waiting |= {call["id"] for call in message.get("tool_calls") or []}
+    assert not waiting

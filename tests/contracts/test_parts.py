@@ -17,11 +17,10 @@ from skills_agent.graph import Settings, SettingsError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.context import Context
 from tests import spans
-from tests.agents import CutOff, Notes, Recorder, call, calls, write_skill
+from tests.agents import FREE, CutOff, Notes, Recorder, call, calls, write_skill
 
 of = pytest.importorskip("skills_agent.parts")
 THREAD: Any = {"configurable": {"thread_id": "1"}}
-FREE: Mapping[str, Any] = {"require_approval_for": frozenset()}
 
 
 @dataclass
@@ -62,13 +61,8 @@ class Wanted:
 
 def create_agent(wanted: Wanted) -> Any:
     agents = pytest.importorskip("langchain.agents")
-    return agents.create_agent(
-        wanted.model,
-        wanted.tools,
-        middleware=wanted.parts(),
-        checkpointer=wanted.saver,
-        context_schema=Context,
-    )
+    kept: Any = {"checkpointer": wanted.saver, "context_schema": Context}
+    return agents.create_agent(wanted.model, wanted.tools, middleware=wanted.parts(), **kept)
 
 
 def state_graph(wanted: Wanted) -> Any:
@@ -128,9 +122,8 @@ def say(graph: Any, text: str = "go", **more: Any) -> dict[str, Any]:
 
 def answer(graph: Any, *decisions: Mapping[str, Any]) -> dict[str, Any]:
     (question,) = graph.get_state(THREAD).interrupts
-    state: dict[str, Any] = graph.invoke(
-        Command(resume={question.id: {"decisions": list(decisions)}}), THREAD
-    )
+    resume: Any = Command(resume={question.id: {"decisions": list(decisions)}})
+    state: dict[str, Any] = graph.invoke(resume, THREAD)
     return state
 
 
@@ -148,14 +141,17 @@ def loaded(graph: Any) -> set[str]:
 
 @each_host
 def test_skills_are_told_loaded_and_shown_where_they_were_loaded(host: Host, folder: Path) -> None:
-    both = calls(call("load_skill", name="billing"), call("load_skill", name="style"))
-    read = Recorder([both, calls(call("unload_skill", name="style")), "done"])
-    graph = host(Wanted(read.entries, folder))
+    write_skill(folder / "skills", "gamma", "For models.\nmodel: openai:x\neffort: low")
+    loads = calls(*(call("load_skill", name=name) for name in ("billing", "style", "gamma")))
+    read = Recorder([loads, calls(call("unload_skill", name="style")), "done"])
+    graph = host(Wanted(read.entries, folder, settings={"allowed_models": ("openai:*", "other")}))
     state = say(graph)
     assert "- billing: For billing." in read.texts[0]
     assert all(text in read.texts[1] for text in ("Do billing by the book.", "Do style by the book."))
+    assert "`model: openai:x` is ignored: whoever calls the agent chose its model." in read.texts[1]
+    assert "`effort: low` is ignored: the model does not take it." in read.texts[1]
     assert "Do style by the book." not in read.texts[2]
-    assert loaded(graph) == {"billing"}
+    assert loaded(graph) == {"billing", "gamma"}
     assert not any("by the book" in text for text in results(state))
 
 
@@ -169,15 +165,6 @@ def test_a_person_and_a_caller_load_before_the_model_is_asked(
     say(graph, **asked)
     assert "Do billing by the book." in read.texts[0]
     assert loaded(graph) == {"billing"}
-
-
-@each_host
-def test_a_skill_that_names_a_model_is_told_that_the_agent_has_its_own(host: Host, folder: Path) -> None:
-    write_skill(folder / "skills", "gamma", "For models.\nmodel: openai:x\neffort: low")
-    read = Recorder([calls(call("load_skill", name="gamma")), "done"])
-    say(host(Wanted(read.entries, folder, settings={"allowed_models": ("openai:*", "other")})))
-    assert "`model: openai:x` is ignored: whoever calls the agent chose its model." in read.texts[1]
-    assert "`effort: low` is ignored: the model does not take it." in read.texts[1]
 
 
 @each_host
@@ -208,15 +195,6 @@ def test_a_caller_has_the_skills_of_its_set_and_finds_what_is_not_listed(host: H
     assert "search_skills" in read.texts[0]
     assert loaded(graph) == {"filler-29"}
     assert "- billing: For billing." in results(state)[-1]
-
-
-@each_host
-def test_a_skill_that_a_caller_excludes_is_not_loaded(host: Host, folder: Path) -> None:
-    both = calls(call("load_skill", name="billing"), call("load_skill", name="style"))
-    graph = host(Wanted([both, "done"], folder, gate=FREE))
-    context = Context(exclude_tools=("load_skill(style)",))
-    graph.invoke({"messages": [("user", "go")]}, THREAD, context=context)
-    assert loaded(graph) == {"billing"}
 
 
 # Gate
@@ -258,11 +236,16 @@ def test_loaded_skills_limit_what_may_be_called(host: Host, folder: Path) -> Non
 
 
 @each_host
-def test_a_tool_that_a_caller_excludes_does_not_run_when_called_by_name(host: Host, folder: Path) -> None:
+def test_what_a_caller_excludes_is_neither_loaded_nor_run_when_called_by_name(
+    host: Host, folder: Path
+) -> None:
     notes, look = Notes(), Notes("look")
-    script = [calls(call("note", text="a"), call("look", text="b")), "done"]
+    both = (call("load_skill", name=name) for name in ("billing", "style"))
+    script = [calls(*both, call("note", text="a"), call("look", text="b")), "done"]
     graph = host(Wanted(script, folder, [notes.tool, look.tool], gate=FREE))
-    graph.invoke({"messages": [("user", "go")]}, THREAD, context=Context(exclude_tools=("note",)))
+    context = Context(exclude_tools=("load_skill(style)", "note"))
+    graph.invoke({"messages": [("user", "go")]}, THREAD, context=context)
+    assert loaded(graph) == {"billing"}
     assert (notes.taken, look.taken) == ([], ["b"])
 
 
@@ -390,14 +373,10 @@ def test_any_order_of_parts_works(folder: Path) -> None:
         assert notes.taken == ["a"], order
 
 
-def test_two_parts_that_contradict_each_other_are_an_error(folder: Path) -> None:
+def test_two_parts_of_one_kind_or_that_contradict_each_other_are_an_error(folder: Path) -> None:
     wanted = Wanted(["done"], folder, gate={"home": folder / "elsewhere"}, once=True)
     with pytest.raises(SettingsError, match="two values of home"):
         say(create_agent(wanted))
-
-
-@pytest.mark.parametrize("host", [create_agent, state_graph])
-def test_two_parts_of_one_kind_are_an_error(host: Host, folder: Path) -> None:
-    wanted = Wanted(["done"], folder, gate={}, once=True, order=[0, 1, 1])
-    with pytest.raises((AssertionError, SettingsError)):
-        host(wanted)
+    for host in (create_agent, state_graph):
+        with pytest.raises((AssertionError, SettingsError)):
+            host(Wanted(["done"], folder, gate={}, once=True, order=[0, 1, 1]))
