@@ -8,6 +8,7 @@ import ast
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -194,9 +195,13 @@ def main() -> None:
     """Print the figures; with --check, end with 1 where one is over its bound."""
     bounds: dict[str, Any] = tomllib.loads(BOUNDS.read_text(encoding="utf-8"))["bounds"]
     found = figures()
+    over = {name for name, figure in found.items() if figure > bounds[name]}
     for name, figure in found.items():
-        print(f"{name:36} {figure:>7}  at most {bounds[name]:>7}{'  OVER' if figure > bounds[name] else ''}")
-    if "--check" in sys.argv[1:] and any(figure > bounds[name] for name, figure in found.items()):
+        print(f"{name:36} {figure:>7}  at most {bounds[name]:>7}{'  OVER' if name in over else ''}")
+    if shutil.which("bwrap") is None:
+        print("Without bubblewrap, the stories run more: their files and calls are not held to bounds here.")
+        over = {name for name in over if not name.startswith(("files ", "calls "))}
+    if "--check" in sys.argv[1:] and over:
         sys.exit(
             f"Make it smaller, or raise the bound in {BOUNDS.name} by a commit that says what a user gets."
         )
