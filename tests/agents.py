@@ -1,5 +1,6 @@
 """An agent on one thread, driven as a program would; and skills to give it."""
 
+import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Interrupt, interrupt
 
 from skills_agent.graph import build_graph
+from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.layers import read_workspace_file
+from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import trust_file_of
@@ -175,6 +178,13 @@ class Agent:
     def transcript(self) -> list[AnyMessage]:
         """Return the messages."""
         return list(self.values["messages"])
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """Return the events of the audit, of all kinds or some, after a check that its chain is whole."""
+        log, name = RunLog(self.settings.audit_folder), folder_name(self.thread)
+        assert log.verify(name).faults == []
+        events = [json.loads(line) for line in log.lines(name)]
+        return [each for each in events if not kinds or each["type"] in kinds]
 
     def tool_messages(self, name: str) -> list[ToolMessage]:
         """Return what the calls of one tool were answered with."""

@@ -1,7 +1,6 @@
 """The record of a run that was cut off in an effect, and of what was changed from outside, is one story."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,16 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
+from skills_agent.graph.audit.log import AuditError, without_repetitions
 from skills_agent.graph.cli.record import RunRecord
-from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
-from tests.agents import Agent, CutOff, Notes, call, calls, write_skill
+from tests.agents import FREE, Agent, CutOff, Notes, call, calls, write_skill
 from tests.kit import MakeAgent
+
+NOTE = [calls(call("note", text="n")), "done"]
+GO: Any = {"messages": [HumanMessage("go")]}
+APPROVE: dict[str, Any] = {"type": "approve"}
 
 
 @pytest.fixture
@@ -27,8 +29,7 @@ def effect() -> Notes:
 @pytest.fixture
 def cut_off(make_agent: MakeAgent, effect: Notes) -> Agent:
     """Return an agent whose run was cut off in its effect, and asks what becomes of it."""
-    replies = [calls(call("note", text="n")), "done"]
-    agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset())
+    agent = make_agent(NOTE, tools=[effect.tool], **FREE)
     effect.crashes = 1
     with pytest.raises(CutOff):
         agent.say("go")
@@ -36,97 +37,76 @@ def cut_off(make_agent: MakeAgent, effect: Notes) -> Agent:
     return agent
 
 
-def told(workspace: Path) -> list[dict[str, Any]]:
-    """Return the events of the thread, after a check that its chain is whole."""
-    log, name = RunLog(workspace / ".agent" / "runs"), folder_name("thread")
-    assert log.verify(name).faults == []
-    return list(without_repetitions(map(json.loads, log.lines(name))))
+def told(agent: Agent) -> list[dict[str, Any]]:
+    return list(without_repetitions(agent.events()))
 
 
-def of_act(workspace: Path) -> list[tuple[str, bool]]:
-    return [
-        (each["type"], bool(each.get("repeated")))
-        for each in told(workspace)
-        if each["node"] == "act" and each["type"] != "run_resumed"
-    ]
+def of_act(agent: Agent) -> list[str]:
+    """Return what is told of the effect, with a mark at what is told of a further attempt."""
+    events = [each for each in told(agent) if each["node"] == "act" and each["type"] != "run_resumed"]
+    return [each["type"] + "+" * bool(each.get("repeated")) for each in events]
 
 
-def answer(agent: Agent, decision: dict[str, Any], user: str = "ann") -> None:
+def outcome(agent: Agent) -> str:
+    return RunRecord("thread.1", told(agent), is_last=True).outcome
+
+
+def answer(agent: Agent, decision: dict[str, Any]) -> None:
     (question,) = agent.state.interrupts
-    agent.run(Command(resume={question.id: {"decisions": [decision]}}), Context(user_id=user))
+    agent.run(Command(resume={question.id: {"decisions": [decision]}}), Context(user_id="ann"))
 
 
-def test_who_had_an_unknown_call_run_again_is_told_before_it_starts(cut_off: Agent, workspace: Path) -> None:
-    before = [("call_started", False), ("approval_asked", False)]
-    assert of_act(workspace) == before
-    answer(cut_off, {"type": "approve"})
-    assert of_act(workspace) == [
-        *before,
-        ("approval_answered", False),
-        ("call_started", True),
-        ("call_ended", False),
+def test_who_had_an_unknown_call_run_again_is_told_before_it_starts(cut_off: Agent) -> None:
+    answer(cut_off, APPROVE)
+    assert of_act(cut_off) == [
+        *("call_started", "approval_asked", "approval_answered", "call_started+", "call_ended")
     ]
-    asked, answered = (
-        next(each for each in told(workspace) if each["type"] == kind)
-        for kind in ("approval_asked", "approval_answered")
-    )
+    (asked,), (answered,) = cut_off.events("approval_asked"), cut_off.events("approval_answered")
     assert (answered["answer"], answered["decision"], answered["user"]) == ("approve", "allow", "ann")
     assert (answered["call_id"], answered["args"]) == (asked["call_id"], {"text": "n"})
     assert answered["reason"] == f"run again: {asked['question']}"
     assert answered["digest"] == asked["digest"] != ""
 
 
-def test_who_left_an_unknown_call_is_told_and_nothing_starts(cut_off: Agent, workspace: Path) -> None:
+def test_who_left_an_unknown_call_is_told_and_nothing_starts(cut_off: Agent) -> None:
     answer(cut_off, {"type": "reject", "message": "I looked"})
-    assert of_act(workspace) == [
-        *[("call_started", False), ("approval_asked", False), ("approval_answered", False)],
-        ("call_ended", False),
-    ]
-    *_, answered, ended = (each for each in told(workspace) if each["node"] == "act")
+    assert of_act(cut_off) == ["call_started", "approval_asked", "approval_answered", "call_ended"]
+    *_, answered, ended = (each for each in told(cut_off) if each["node"] == "act")
     assert (answered["answer"], answered["decision"], answered["message"]) == ("reject", "deny", "I looked")
     assert ended["status"] == "error"
     assert "Outcome unknown" in ended["error"]
 
 
-def test_the_answer_about_the_next_attempt_is_another_one(
-    cut_off: Agent, effect: Notes, workspace: Path
-) -> None:
+def test_the_answer_about_the_next_attempt_is_another_one(cut_off: Agent, effect: Notes) -> None:
     effect.crashes = 1
     with pytest.raises(CutOff):
-        answer(cut_off, {"type": "approve"})
-    assert RunRecord("thread.1", told(workspace), is_last=True).outcome == "unfinished"
+        answer(cut_off, APPROVE)
+    assert outcome(cut_off) == "unfinished"
     cut_off.run(None)
-    assert RunRecord("thread.1", told(workspace), is_last=True).outcome == "waiting"
-    answer(cut_off, {"type": "approve"})
-    assert of_act(workspace) == [
-        *[("call_started", False), ("approval_asked", False), ("approval_answered", False)],
-        *[("call_started", True), ("approval_asked", True), ("approval_answered", True)],
-        *[("call_started", True), ("call_ended", False)],
+    assert outcome(cut_off) == "waiting"
+    answer(cut_off, APPROVE)
+    assert of_act(cut_off) == [
+        *("call_started", "approval_asked", "approval_answered", "call_started+"),
+        *("approval_asked+", "approval_answered+", "call_started+", "call_ended"),
     ]
 
 
-def test_a_call_whose_earlier_result_is_taken_does_not_start(
-    make_agent: MakeAgent, effect: Notes, workspace: Path
-) -> None:
-    replies = [calls(call("note", text="n")), "done"]
-    agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset())
+def test_a_call_whose_earlier_result_is_taken_does_not_start(make_agent: MakeAgent, effect: Notes) -> None:
+    agent = make_agent(NOTE, tools=[effect.tool], **FREE)
     agent.say("go")
-    history = list(agent.graph.get_state_history(agent.config))
-    (before,) = [snapshot for snapshot in history if snapshot.next == ("act",)]
+    (before,) = (each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
     agent.graph.invoke(None, before.config)
-    assert [kind for kind, _ in of_act(workspace)] == ["call_started", "call_ended", "call_ended"]
-    assert [each for each in told(workspace) if each["type"] == "call_ended"][-1]["reused"]
+    assert [each.rstrip("+") for each in of_act(agent)] == ["call_started", "call_ended", "call_ended"]
+    assert agent.events("call_ended")[-1]["reused"]
 
 
 def test_a_call_that_could_not_be_recorded_is_not_unknown_afterwards(
     make_agent: MakeAgent, effect: Notes, workspace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`require`: the run stops before the journal takes the call for one that was started."""
-    replies = [calls(call("note", text="n")), "done"]
-    agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset(), audit="require")
+    agent = make_agent(NOTE, tools=[effect.tool], audit="require", **FREE)
     runs = workspace / ".agent" / "runs"
-    asked: Any = {"messages": [HumanMessage("go")]}
-    steps = agent.graph.stream(asked, agent.config, stream_mode="updates", durability="sync")
+    steps = agent.graph.stream(GO, agent.config, stream_mode="updates", durability="sync")
     next(step for step in steps if "gate" in step)
     runs.rename(runs.with_name("moved"))
     runs.write_text("")
@@ -140,7 +120,7 @@ def test_a_call_that_could_not_be_recorded_is_not_unknown_afterwards(
 
 
 @pytest.fixture
-def granted(make_agent: MakeAgent, workspace: Path, skills_dir: Path) -> Agent:
+def granted(make_agent: MakeAgent, skills_dir: Path) -> Agent:
     """Return an agent that was granted a skill, and is done."""
     write_skill(skills_dir, "alpha", "Runs.", scripts__run_py="print('ran')")
     run = call("run_script", skill="alpha", path="scripts/run.py")
@@ -150,15 +130,13 @@ def granted(make_agent: MakeAgent, workspace: Path, skills_dir: Path) -> Agent:
     return agent
 
 
-async def test_what_is_revoked_is_told(granted: Agent, workspace: Path) -> None:
+async def test_what_is_revoked_is_told(granted: Agent) -> None:
     (name,) = granted.values["grants"]
     Threads(granted.graph).revoke("thread", name)
-    *_, event = told(workspace)
-    assert (event["type"], event["call_id"], event["tool"], event["scope"]) == (
-        "grant_revoked", name, "run_script", "skill",
-    )  # fmt: skip
+    event = told(granted)[-1]
     newest = granted.state.config["configurable"]["checkpoint_id"]
-    assert (event["run"], event["task"]) == ("thread.1", newest)
+    facts = {"type": "grant_revoked", "call_id": name, "tool": "run_script", "scope": "skill"}
+    assert event.items() >= {**facts, "run": "thread.1", "task": newest}.items()
     another = {"other": {**granted.values["grants"][name], "id": "other"}}
     granted.graph.update_beside(granted.config, {"grants": another})
     await granted.graph.aupdate_state(granted.config, {"messages": [HumanMessage("x")]}, as_node="answer")
@@ -168,22 +146,19 @@ async def test_what_is_revoked_is_told(granted: Agent, workspace: Path) -> None:
     assert [each["call_id"] for each in events if each["type"] == "grant_revoked"] == [name, "other"]
 
 
-async def test_what_is_changed_with_update_state_is_told_each_time(granted: Agent, workspace: Path) -> None:
+async def test_what_is_changed_with_update_state_is_told_each_time(granted: Agent) -> None:
     update = {"messages": [HumanMessage("more")], "skills": ["alpha"]}
     for _ in range(2):
         await granted.graph.aupdate_state(granted.config, update, as_node="answer")
-    one, two = told(workspace)[-2:]
+    granted.graph.update_state(granted.config, None, as_node="answer")
+    one, two = told(granted)[-2:]
     for event in (one, two):
         assert (event["type"], event["as_node"]) == ("state_updated", "answer")
         assert event["channels"] == ["messages", "skills"]
     assert one["task"] != two["task"]
-    granted.graph.update_state(granted.config, None, as_node="answer")
-    assert told(workspace)[-1] == two
 
 
-async def test_the_end_of_a_call_whose_run_was_cancelled_is_told_once(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+async def test_the_end_of_a_call_whose_run_was_cancelled_is_told_once(make_agent: MakeAgent) -> None:
     """By the run that goes on: the cancelled one kept nothing of its step but the entry of the journal."""
     began = asyncio.Event()
 
@@ -198,13 +173,12 @@ async def test_the_end_of_a_call_whose_run_was_cancelled_is_told_once(
         return "never"
 
     send.metadata = {"risk": "write"}
-    replies = [calls(call("send", text="n")), "done"]
-    agent = make_agent(replies, tools=[send], require_approval_for=frozenset())
-    run = asyncio.ensure_future(agent.graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config))
+    agent = make_agent([calls(call("send", text="n")), "done"], tools=[send], **FREE)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
     await began.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    assert of_act(workspace) == [("call_started", False)]
+    assert of_act(agent) == ["call_started"]
     assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
-    assert of_act(workspace) == [("call_started", False), ("call_ended", False)]
+    assert of_act(agent) == ["call_started", "call_ended"]
