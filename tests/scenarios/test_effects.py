@@ -3,34 +3,34 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from skills_agent.graph import build_graph
 from skills_agent.graph.machine import make_runner
-from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.graph.user_folders import state_folder
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
-from tests.agents import Agent, CutOff, Notes, assert_asked_again, call, calls, write_skill
+from tests.agents import FREE, Agent, CutOff, Notes, assert_asked_again, call, calls, write_skill
 from tests.forked import run_forked
 from tests.kit import MakeAgent
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
 NOTE = call("note", text="n")
+GO: Any = {"messages": [HumanMessage("go")]}
+APPROVE: dict[str, Any] = {"type": "approve"}
+SCRIPT = "import sys\nopen('log.txt','a').write(sys.argv[1])\n"
 
 
 @pytest.fixture
@@ -39,23 +39,27 @@ def notes() -> Notes:
 
 
 @pytest.fixture
-def skill(skills_dir: Path) -> Path:
-    return write_skill(
-        skills_dir,
-        "alpha",
-        "Appends.",
-        scripts__run_py="import sys\nopen('log.txt','a').write(sys.argv[1])\n",
-    )
+def noting(make_agent: MakeAgent, notes: Notes) -> Callable[..., Agent]:
+    """Return what makes an agent that notes without a question: scripts alone are asked about."""
+
+    def make(*replies: Any, **more: Any) -> Agent:
+        return make_agent([*replies, "done"], tools=[notes.tool], require_approval_for={"run"}, **more)
+
+    return make
+
+
+def cut(agent: Agent, notes: Notes, act: Callable[[], object]) -> Agent:
+    """Cut off a run after its effect took place, before it was told."""
+    notes.crashes = 1
+    with pytest.raises(CutOff):
+        act()
+    return agent
 
 
 @pytest.fixture
-def cut_off(make_agent: MakeAgent, notes: Notes) -> Agent:
-    """Return an agent whose effect took place, and whose run was cut off before it was told."""
-    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
-    notes.crashes = 1
-    with pytest.raises(CutOff):
-        agent.say("go")
-    return agent
+def cut_off(noting: Any, notes: Notes) -> Agent:
+    agent: Agent = noting(calls(NOTE))
+    return cut(agent, notes, lambda: agent.say("go"))
 
 
 def test_an_unknown_outcome_is_asked_about_in_the_form_of_an_approval(cut_off: Agent, notes: Notes) -> None:
@@ -74,49 +78,32 @@ def test_an_unknown_outcome_is_asked_about_in_the_form_of_an_approval(cut_off: A
     assert question.value["review_configs"] == [
         {"action_name": "note", "allowed_decisions": ["approve", "reject"]}
     ]
-    assert notes.taken == ["n"]
-
-
-@pytest.mark.parametrize(
-    "decisions",
-    [
+    for decisions in (
         [{"type": "edit", "edited_action": NOTE}],
-        [{"type": "approve", "grant": {"scope": "thread"}}],
-        [{"type": "approve"}, {"type": "reject"}],
+        [{**APPROVE, "grant": {"scope": "thread"}}],
+        [APPROVE, {"type": "reject"}],
         [],
-    ],
-)
-def test_no_other_answer_is_taken(cut_off: Agent, notes: Notes, decisions: list[Any]) -> None:
-    cut_off.run(None)
-    cut_off.answer(*decisions)
-    assert_asked_again(cut_off)
+    ):
+        cut_off.answer(*decisions)
+        assert_asked_again(cut_off)
     assert notes.taken == ["n"]
 
 
 def test_an_attempt_that_is_cut_off_again_is_asked_about_again(cut_off: Agent, notes: Notes) -> None:
     """One approval is one attempt."""
     cut_off.run(None)
-    notes.crashes = 1
-    with pytest.raises(CutOff):
-        cut_off.run(Command(resume={"decisions": [{"type": "approve"}]}))
+    cut(cut_off, notes, lambda: cut_off.answer(APPROVE))
     cut_off.run(None)
-    assert "attempt 2" in cut_off.asked[0]["description"]
-    assert notes.taken == ["n", "n"]
+    assert "attempt 2" in cut_off.question
     cut_off.answer({"type": "reject"})
     assert notes.taken == ["n", "n"]
 
 
 @pytest.mark.parametrize("approval", ["deny", "fail"])
 def test_where_nobody_is_asked_it_is_not_run_again(
-    cut_off: Agent, make_agent: MakeAgent, notes: Notes, approval: str
+    cut_off: Agent, noting: Any, notes: Notes, approval: str
 ) -> None:
-    later = make_agent(
-        cut_off.model,
-        tools=[notes.tool],
-        checkpointer=cut_off.checkpointer,
-        require_approval_for=frozenset({"run"}),
-        approval=approval,
-    )
+    later = noting(calls(NOTE), checkpointer=cut_off.checkpointer, approval=approval)
     if approval == "fail":
         with pytest.raises(ApprovalNeededError, match="unknown"):
             later.run(None)
@@ -130,69 +117,48 @@ class CutOffRunner:
     """A runner whose first script runs, and is cut off before its result is told."""
 
     def __init__(self, runner: ScriptRunner) -> None:
-        self._runner = runner
-        self.cut_off = True
-
-    def preflight(self, request: ScriptRequest) -> str:
-        return self._runner.preflight(request)
+        self.preflight = runner.preflight
+        self._run = runner.run
+        self._crashes = 1
 
     def run(self, request: ScriptRequest) -> ScriptResult:
-        result = self._runner.run(request)
-        if self.cut_off:
-            self.cut_off = False
+        result = self._run(request)
+        self._crashes -= 1
+        if self._crashes == 0:
             raise CutOff
         return result
 
 
 @pytest.mark.parametrize("declared", ["scripts/other.py scripts/run.py", "my-scripts/run.py"])
 def test_a_script_that_is_declared_idempotent_runs_again_without_a_question(
-    tmp_path: Path, workspace: Path, skill: Path, declared: str
+    make_agent: MakeAgent, workspace: Path, skills_dir: Path, declared: str
 ) -> None:
-    metadata = f"metadata:\n  idempotent: {declared}\n"
-    (skill / "SKILL.md").write_text(f"---\nname: alpha\ndescription: x\n{metadata}---\nDo.")
-    settings = Settings(
-        workspace=workspace,
-        home=tmp_path / "home",
-        bundled_skills=False,
-        require_approval_for=frozenset({"write"}),
-    )
-    model = ScriptedChatModel([calls(call("load_skill", name="alpha"), RUN), "done"])
-    graph = build_graph(settings, model=model, runner=CutOffRunner(make_runner(settings, ()))).compile(
-        checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "t"}}
+    description = f"Appends.\nmetadata:\n  idempotent: {declared}"
+    write_skill(skills_dir, "alpha", description, scripts__run_py=SCRIPT)
+    replies = [calls(call("load_skill", name="alpha"), RUN), "done"]
+    runner = CutOffRunner(make_runner(make_agent([]).settings, ()))
+    agent = make_agent(replies, parts={"runner": runner}, **FREE)
     with pytest.raises(CutOff):
-        graph.invoke({"messages": [HumanMessage("go")]}, config)
-    graph.invoke(None, config)
+        agent.say("go")
+    agent.run(None)
     is_declared = "scripts/run.py" in declared.split()
-    snapshot = graph.get_state(config)
-    assert bool(snapshot.interrupts) != is_declared
+    assert bool(agent.state.interrupts) != is_declared
     assert (workspace / "log.txt").read_text() == ("xx" if is_declared else "x")
     if is_declared:
-        (told,) = [each for each in snapshot.values["messages"] if each.name == "run_script"]
-        assert "declares it idempotent" in told.text
+        assert "declares it idempotent" in agent.tool_messages("run_script")[0].text
 
 
-def test_the_same_call_again_is_another_effect(make_agent: MakeAgent, notes: Notes) -> None:
-    agent = make_agent(
-        [calls(NOTE, NOTE), calls(NOTE), "done", calls(NOTE), "done"],
-        tools=[notes.tool],
-        require_approval_for=frozenset({"run"}),
-    )
+def test_the_same_call_again_is_another_effect(noting: Any, notes: Notes) -> None:
+    agent = noting(calls(NOTE, NOTE), calls(NOTE), "done", calls(NOTE))
     agent.say("go")
     agent.say("once more")
     assert notes.taken == ["n"] * 4
     assert len(agent.tool_messages("note")) == 4
 
 
-def test_a_new_message_is_told_what_a_superseded_call_did(
-    make_agent: MakeAgent, notes: Notes, skill: Path
-) -> None:
-    agent = make_agent(
-        [calls(call("load_skill", name="alpha"), NOTE, RUN), "understood"],
-        tools=[notes.tool],
-        require_approval_for=frozenset({"run"}),
-    )
+def test_a_new_message_is_told_what_a_superseded_call_did(noting: Any, skills_dir: Path) -> None:
+    write_skill(skills_dir, "alpha", "Appends.", scripts__run_py=SCRIPT)
+    agent = noting(calls(call("load_skill", name="alpha"), NOTE, RUN))
     agent.say("go")
     assert len(agent.state.interrupts) == 1
     agent.say("never mind")
@@ -201,20 +167,15 @@ def test_a_new_message_is_told_what_a_superseded_call_did(
 
 
 def test_an_unknown_outcome_stays_unknown_after_a_new_message_and_is_asked_about_when_it_is_wanted_again(
-    make_agent: MakeAgent, notes: Notes
+    noting: Any, notes: Notes
 ) -> None:
-    agent = make_agent(
-        [calls(NOTE), calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"})
-    )
-    notes.crashes = 1
-    with pytest.raises(CutOff):
-        agent.say("go")
+    agent = noting(calls(NOTE), calls(NOTE))
+    cut(agent, notes, lambda: agent.say("go"))
     agent.say("do it")
-    (told,) = agent.tool_messages("note")
-    assert "Outcome unknown" in told.text
+    assert "Outcome unknown" in agent.tool_messages("note")[0].text
     assert len(agent.state.interrupts) == 1
     assert notes.taken == ["n"]
-    agent.answer({"type": "approve"})
+    agent.answer(APPROVE)
     assert notes.taken == ["n", "n"]
 
 
@@ -223,21 +184,18 @@ def wanted_again(make_agent: MakeAgent, notes: Notes) -> Agent:
     """Return an agent whose approved effect was cut off, and whose model asks for it again."""
     agent = make_agent([calls(NOTE), calls(NOTE), "done"], tools=[notes.tool])
     agent.say("go")
-    notes.crashes = 1
-    with pytest.raises(CutOff):
-        agent.answer({"type": "approve"})
+    cut(agent, notes, lambda: agent.answer(APPROVE))
     agent.say("do it")
     return agent
 
 
 def test_an_effect_that_is_wanted_again_is_asked_about_once(wanted_again: Agent, notes: Notes) -> None:
     """The question is that of an approval, and says first that an earlier attempt's outcome is unknown."""
-    (question,) = wanted_again.state.interrupts
-    (request,) = question.value["action_requests"]
+    (request,) = wanted_again.asked
     first = request["description"].partition("\n\n")[0]
     assert first.startswith("**Outcome unknown:** note was started at ")
     assert "To approve this call is to run it again." in first
-    wanted_again.answer({"type": "approve"})
+    wanted_again.answer(APPROVE)
     assert notes.taken == ["n", "n"]
     assert wanted_again.values["answer"] == "done"
     assert "A person had it run again" in wanted_again.tool_messages("note")[-1].text
@@ -252,53 +210,45 @@ def test_an_effect_that_is_wanted_again_and_rejected_stays_unknown(wanted_again:
 
 
 def test_an_approval_that_told_of_one_attempt_is_none_for_the_next(wanted_again: Agent, notes: Notes) -> None:
-    notes.crashes = 1
-    with pytest.raises(CutOff):
-        wanted_again.answer({"type": "approve"})
+    cut(wanted_again, notes, lambda: wanted_again.answer(APPROVE))
     wanted_again.run(None)
     assert len(wanted_again.state.interrupts) == 1
     assert notes.taken == ["n", "n"]
 
 
-def test_a_replay_from_before_the_call_takes_its_result_and_not_its_effect(
-    make_agent: MakeAgent, notes: Notes
-) -> None:
-    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
-    agent.say("go")
+def replay(agent: Agent) -> Any:
+    """Go on from the newest checkpoint before the effect, as LangGraph's own replay does."""
     before = next(each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
-    result = agent.graph.invoke(None, before.config)
-    assert result["answer"] == "done"
+    return agent.graph.invoke(None, before.config)
+
+
+def test_a_replay_from_before_the_call_takes_its_result_and_not_its_effect(noting: Any, notes: Notes) -> None:
+    agent = noting(calls(NOTE))
+    agent.say("go")
+    assert replay(agent)["answer"] == "done"
     assert notes.taken == ["n"]
 
 
+@pytest.mark.parametrize("saver", ["sqlite"], indirect=True)
 def test_a_replay_from_before_the_call_keeps_what_a_person_said_of_it(
-    make_agent: MakeAgent, workspace: Path, notes: Notes, saver: SqliteSaver
+    noting: Any, notes: Notes, saver: Any
 ) -> None:
-    agent = make_agent(
-        [calls(NOTE), "done"],
-        tools=[notes.tool],
-        require_approval_for=frozenset({"run"}),
-        checkpointer=saver,
-    )
-    notes.crashes = 1
-    with pytest.raises(CutOff):
-        agent.say("go")
+    agent = noting(calls(NOTE), checkpointer=saver)
+    cut(agent, notes, lambda: agent.say("go"))
     # The checkpoint that it started from was not stored, as it happens with durability `async`.
     journal = FileJournal(state_folder(agent.settings) / JOURNAL_FILE)
-    (verdict,) = agent.values["verdicts"]
-    entry = journal.get("thread", verdict)
+    (call_id,) = agent.values["verdicts"]
+    entry = journal.get("thread", call_id)
     assert entry is not None
     journal.put(replace(entry, checkpoint="lost"))
     agent.run(None)
     agent.answer({"type": "reject"})
-    before = next(each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
-    result = agent.graph.invoke(None, before.config)
-    assert (result["answer"], notes.taken) == ("done", ["n"])
+    assert (replay(agent)["answer"], notes.taken) == ("done", ["n"])
     assert "Outcome unknown" in agent.tool_messages("note")[-1].text
 
 
-def test_a_verdict_holds_for_the_arguments_that_were_judged(make_agent: MakeAgent, notes: Notes) -> None:
-    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
+def test_a_verdict_holds_for_the_arguments_that_were_judged(noting: Any, notes: Notes) -> None:
+    agent = noting(calls(NOTE))
     agent.graph.interrupt_before_nodes = ["act"]
     agent.say("go")
     ((call_id, verdict),) = agent.values["verdicts"].items()
@@ -312,35 +262,23 @@ def test_a_verdict_holds_for_the_arguments_that_were_judged(make_agent: MakeAgen
     assert notes.taken == []
 
 
-def test_reading_is_not_journaled_and_a_thread_that_is_not_kept_has_no_journal(
-    make_agent: MakeAgent, notes: Notes, workspace: Path
-) -> None:
-    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
-    builder_without = agent.graph.copy({"checkpointer": None})
-    builder_without.invoke({"messages": [HumanMessage("go")]})
+def test_a_thread_that_is_not_kept_has_no_journal(noting: Any, notes: Notes) -> None:
+    agent = noting(calls(NOTE))
+    agent.graph.copy({"checkpointer": None}).invoke(GO)
     assert notes.taken == ["n"]
     assert not (state_folder(agent.settings) / JOURNAL_FILE).exists()
 
 
-@pytest.fixture
-def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        yield saver
-
-
 @pytest.mark.parametrize("then", ["memory", "sqlite"])
-def test_a_thread_in_memory_is_over_with_its_saver(make_agent: MakeAgent, tmp_path: Path, then: str) -> None:
+def test_a_thread_in_memory_is_over_with_its_saver(
+    make_agent: MakeAgent, notes: Notes, tmp_path: Path, then: str
+) -> None:
     """Programs name their thread "1" each time they are run: another one of that name asks about nothing."""
-    notes = Notes()
-    script = [calls(NOTE), "done"]
-    first = make_agent(script, tools=[notes.tool], thread="1")
-    first.say("go")
-    first.answer({"type": "approve"})
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as on_disk:
-        saver = on_disk if then == "sqlite" else InMemorySaver()
-        second = make_agent(script, tools=[notes.tool], checkpointer=saver, thread="1")
-        second.say("go")
-        assert second.answer({"type": "approve"})["answer"] == "done"
+        for saver in (InMemorySaver(), on_disk if then == "sqlite" else InMemorySaver()):
+            agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], checkpointer=saver, thread="1")
+            agent.say("go")
+            assert agent.answer(APPROVE)["answer"] == "done"
     assert notes.taken == ["n", "n"]
 
 
@@ -354,19 +292,19 @@ def test_a_file_that_was_written_in_a_lost_run_is_no_reason_against_its_own_call
         os.kill(os.getpid(), signal.SIGKILL)
         return ""
 
-    def run(resume: Any, reply: Any) -> Any:
+    def run(asked: Any, reply: Any) -> Any:
         with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
             write = call("write_file", path="notes.txt", content="n")
             agent = make_agent([calls(write), reply, "done"], checkpointer=saver)
-            agent.graph.invoke(resume, agent.config, durability="exit")
-            return agent.state
+            if isinstance(asked, str):
+                asked = Command(resume={agent.state.interrupts[0].id: {"decisions": [{"type": asked}]}})
+            agent.graph.invoke(asked, agent.config, durability="exit")
+            return agent.tool_messages("write_file")
 
-    state = run({"messages": [HumanMessage("go")]}, "")
-    answer: Any = Command(resume={state.interrupts[0].id: {"decisions": [{"type": "approve"}]}})
-    assert run_forked(run, answer, kill) == -signal.SIGKILL
+    run(GO, "")
+    assert run_forked(run, "approve", kill) == -signal.SIGKILL
     assert (workspace / "notes.txt").read_text() == "n"
-    state = run(Command(resume={state.interrupts[0].id: {"decisions": [{"type": decision}]}}), "done")
-    (told,) = [each for each in state.values["messages"] if isinstance(each, ToolMessage)]
+    (told,) = run(decision, "done")
     if decision == "approve":
         assert told.text == "Wrote notes.txt: 1 bytes, 1 line."
     else:
@@ -385,19 +323,12 @@ async def test_a_cancelled_run_leaves_an_unknown_outcome(make_agent: MakeAgent) 
         return "never"
 
     slow.metadata = {"risk": "write"}
-    agent = make_agent(
-        [calls(call("slow", text="x")), "done"], tools=[slow], require_approval_for=frozenset({"run"})
-    )
-    asked: Any = {"messages": [HumanMessage("go")]}
-    run = asyncio.ensure_future(agent.graph.ainvoke(asked, agent.config))
+    agent = make_agent([calls(call("slow", text="x")), "done"], tools=[slow], **FREE)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
     await began.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
     await agent.graph.ainvoke(None, agent.config)
-    snapshot = await agent.graph.aget_state(agent.config)
-    (question,) = snapshot.interrupts
-    answer = {"decisions": [{"type": "reject"}]}
-    result = await agent.graph.ainvoke(Command(resume={question.id: answer}), agent.config)
-    assert result["answer"] == "done"
+    assert agent.answer({"type": "reject"})["answer"] == "done"
     assert taken == ["x"]
