@@ -2,23 +2,24 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from langchain_core.caches import InMemoryCache
-from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
-from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import Field, SecretStr
+from pydantic import SecretStr
 
-from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.nodes.model_errors import ModelCallError
+from tests.agents import FREE, Recorder
+from tests.kit import MakeAgent
 from tests.machine import needs_shell
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw
 
@@ -47,17 +48,15 @@ def files(workspace: Path) -> Path:
     return workspace
 
 
-def graph_of(workspace: Path, model: BaseChatModel | None = None, **settings: Any) -> Any:
-    """Return an agent that asks nobody."""
-    chosen = {
-        "model": "openai:some-model",
-        "model_parameters": {"max_retries": 0},
-        "require_approval_for": (),
-        "enable_run_command": "on",
-        **settings,
-    }
-    made = Settings(workspace=workspace, home=workspace, bundled_skills=False, **chosen)
-    return build_graph(made, model=model).compile(checkpointer=InMemorySaver())
+@pytest.fixture
+def graph_of(make_agent: MakeAgent) -> Any:
+    """Return what makes an agent that asks nobody, of a model of OpenAI's or of a host."""
+
+    def make(model: BaseChatModel | None = None, **settings: Any) -> Any:
+        chosen = {"model_parameters": {"max_retries": 0}, "enable_run_command": "on", **FREE, **settings}
+        return make_agent(model, model="openai:some-model", **chosen).graph
+
+    return make
 
 
 def assert_nothing_ran(workspace: Path) -> None:
@@ -65,36 +64,27 @@ def assert_nothing_ran(workspace: Path) -> None:
     assert (workspace / "data" / "new" / "keep.txt").read_text() == "keep"
 
 
-async def _invoke(graph: Any) -> None:
-    graph.invoke(INPUT, CONFIG)
+async def run(graph: Any, way: str) -> dict[str, Any]:
+    """Run a turn in one of the ways there are, and return the thread's state."""
+    if way == "invoke":
+        graph.invoke(INPUT, CONFIG)
+    elif way == "ainvoke":
+        await graph.ainvoke(INPUT, CONFIG)
+    elif way == "stream":
+        list(graph.stream(INPUT, CONFIG, stream_mode=["messages", "updates"]))
+    elif way == "astream":
+        _ = [part async for part in graph.astream(INPUT, CONFIG, stream_mode="messages")]
+    else:
+        events = graph.astream_events(INPUT, CONFIG, version=way)
+        _ = [part async for part in (await events if way == "v3" else events)]
+    values: dict[str, Any] = graph.get_state(CONFIG).values
+    return values
 
 
-async def _ainvoke(graph: Any) -> None:
-    await graph.ainvoke(INPUT, CONFIG)
-
-
-async def _stream(graph: Any) -> None:
-    list(graph.stream(INPUT, CONFIG, stream_mode=["messages", "updates"]))
-
-
-async def _astream(graph: Any) -> None:
-    _ = [part async for part in graph.astream(INPUT, CONFIG, stream_mode="messages")]
-
-
-async def _astream_events(graph: Any) -> None:
-    _ = [part async for part in graph.astream_events(INPUT, CONFIG, version="v2")]
-
-
-async def _astream_events_v3(graph: Any) -> None:
-    _ = [part async for part in await graph.astream_events(INPUT, CONFIG, version="v3")]
-
-
-def slow(*values: Any) -> list[Any]:
-    """Return values that the quick tests leave out."""
-    return [pytest.param(each, marks=pytest.mark.slow) for each in values]
-
-
-WAYS = pytest.mark.parametrize("way", [_invoke, _astream, *slow(_ainvoke, _stream)])
+SLOW = pytest.mark.slow
+WAYS = pytest.mark.parametrize(
+    "way", ["invoke", "astream", *(pytest.param(each, marks=SLOW) for each in ("ainvoke", "stream"))]
+)
 
 
 def ask_again(graph: Any, mode: str) -> dict[str, Any]:
@@ -105,6 +95,14 @@ def ask_again(graph: Any, mode: str) -> dict[str, Any]:
     return values
 
 
+def answers_to_calls(values: dict[str, Any]) -> list[ToolMessage]:
+    return [each for each in values["messages"] if isinstance(each, ToolMessage)]
+
+
+def openai_of(server: OpenAIServer, **fields: Any) -> ChatOpenAI:
+    return ChatOpenAI(model="any", base_url=server.base_url, api_key=SecretStr(KEY), **fields)
+
+
 STREAMED = pytest.mark.parametrize("mode", ["messages", "values"])
 
 # Connections that end
@@ -113,26 +111,22 @@ STREAMED = pytest.mark.parametrize("mode", ["messages", "values"])
 @pytest.mark.parametrize(
     ("way", "framing", "call"),
     [
-        (_invoke, "close", WRITE),
-        (_astream, "close", REMOVE),
-        pytest.param(_ainvoke, "length", REMOVE, marks=pytest.mark.slow),
-        pytest.param(_stream, "chunked", WRITE, marks=pytest.mark.slow),
-        pytest.param(_astream_events, "reset", WRITE, marks=pytest.mark.slow),
-        pytest.param(
-            *(_astream_events_v3, "close", WRITE),
-            marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore:The v3 streaming")],
-        ),
+        ("invoke", "close", WRITE),
+        ("astream", "close", REMOVE),
+        pytest.param("ainvoke", "length", REMOVE, marks=SLOW),
+        pytest.param("stream", "chunked", WRITE, marks=SLOW),
+        pytest.param("v2", "reset", WRITE, marks=SLOW),
+        pytest.param("v3", "close", WRITE, marks=SLOW),
     ],
 )
+@pytest.mark.filterwarnings("ignore:The v3 streaming")
 async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_asked_again(
-    files: Path, server: OpenAIServer, way: Callable[[Any], Any], framing: Any, call: Call
+    files: Path, graph_of: Any, server: OpenAIServer, way: str, framing: Any, call: Call
 ) -> None:
     # The last piece of the arguments is lost, and all that comes after it.
     size = len(json.dumps(call.arguments)) // 4 + 60
     server.answers += [Cut(Completion("I do it.", [call]), -size - 500, framing), Completion("Done.")]
-    graph = graph_of(files)
-    await way(graph)
-    values = graph.get_state(CONFIG).values
+    values = await run(graph_of(), way)
     assert_nothing_ran(files)
     assert (values["answer"], len(server.requests)) == ("Done.", 2)
     assert values["usage"]["this_turn"]["model_calls"] == 2
@@ -141,10 +135,10 @@ async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_ask
 
 @STREAMED
 def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
-    files: Path, server: OpenAIServer, mode: str
+    files: Path, graph_of: Any, server: OpenAIServer, mode: str
 ) -> None:
     broken = Completion("Ünderstood: I remove it.", [REMOVE])
-    graph = graph_of(files)
+    graph = graph_of()
     # The body of a reply that is not streamed is shorter.
     for end in range(0, 700 if mode == "messages" else 460, 74):
         server.answers += [Cut(broken, end), Completion("Done.")]
@@ -152,41 +146,62 @@ def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
         assert_nothing_ran(files)
 
 
-def test_what_was_shown_of_a_reply_that_broke_off_is_withdrawn(files: Path, server: OpenAIServer) -> None:
+def test_what_was_shown_of_a_reply_that_broke_off_is_withdrawn(graph_of: Any, server: OpenAIServer) -> None:
     server.answers += [Completion("All is well, you can go home.", finish=None), Completion("Wait.")]
-    parts = list(graph_of(files).stream(INPUT, CONFIG, stream_mode=["messages", "custom"]))
+    parts = list(graph_of().stream(INPUT, CONFIG, stream_mode=["messages", "custom"]))
     shown = [content[0] for mode, content in parts if mode == "messages"]
-    (event,) = [
-        content for mode, content in parts if content and mode == "custom" and "withdrawn" in content["type"]
-    ]
-    assert event["type"] == "skills_agent.reply_withdrawn"
-    assert event["wait"] > 0
-    kept = "".join(each.text for each in shown if each.id != event["message_id"])
-    assert kept == "Wait."
+    (event,) = [each for mode, each in parts if mode == "custom" and "withdrawn" in each["type"]]
+    assert (event["type"], event["wait"] > 0) == ("skills_agent.reply_withdrawn", True)
+    assert "".join(each.text for each in shown if each.id != event["message_id"]) == "Wait."
     assert "All is well" in "".join(each.text for each in shown)
 
 
 def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
-    files: Path, server: OpenAIServer
+    files: Path, graph_of: Any, server: OpenAIServer
 ) -> None:
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
-    graph = graph_of(files, max_model_calls=2)
+    graph = graph_of(max_model_calls=2)
     with pytest.raises(ModelCallError, match="without a finish reason") as failed:
         list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
-    assert isinstance(failed.value, ModelCallError)
-    assert failed.value.code == "model-reply-incomplete"
-    assert len(server.requests) == 2
+    assert (failed.value.code, len(server.requests)) == ("model-reply-incomplete", 2)
     assert_nothing_ran(files)
     server.respond = lambda _: Completion("Here again.")
     assert graph.invoke(None, CONFIG)["answer"] == "Here again."
 
 
-def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(files: Path, server: OpenAIServer) -> None:
-    graph = graph_of(files)
+def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(
+    files: Path, graph_of: Any, server: OpenAIServer
+) -> None:
+    graph = graph_of()
     for word in ("error", "abort", "insufficient_system_resource"):
         server.answers += [Completion("I remove it.", [REMOVE], finish=word), Completion("Done.")]
         assert ask_again(graph, "values")["answer"] == "Done."
     assert_nothing_ran(files)
+
+
+def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(
+    files: Path, graph_of: Any, server: OpenAIServer
+) -> None:
+    server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
+    model = openai_of(server, cache=InMemoryCache(), max_retries=0)
+    with pytest.raises(ModelCallError, match="reply broke off"):
+        list(graph_of(model).stream(INPUT, CONFIG, stream_mode="messages"))
+    assert len(server.requests) == 1
+    assert_nothing_ran(files)
+
+
+def test_a_body_without_a_choice_is_told(graph_of: Any, server: OpenAIServer) -> None:
+    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}
+    server.answers.append(Raw(200, json.dumps(body).encode(), "application/json"))
+    with pytest.raises(ModelCallError, match="there is no choice in it"):
+        graph_of(openai_of(server, disable_streaming=True)).invoke(INPUT, CONFIG)
+
+
+def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
+    graph_of: Any, server: OpenAIServer
+) -> None:
+    server.answers.append(Completion("Here.", finish=None))
+    assert graph_of().invoke(INPUT, CONFIG)["answer"] == "Here."
 
 
 # The model's limit
@@ -194,32 +209,30 @@ def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(files: Path, se
 
 @WAYS
 async def test_no_call_of_a_reply_that_was_cut_at_the_limit_is_run(
-    files: Path, server: OpenAIServer, way: Callable[[Any], Any]
+    files: Path, graph_of: Any, server: OpenAIServer, way: str
 ) -> None:
     """The arguments are cut, or the reply is cut after them: nobody knows what else was to come."""
     half = Call(WRITE.name, WRITE.arguments[: len(WRITE.arguments) // 2], "c3")
     server.answers += [
         Completion("I do it.", [WRITE, REMOVE, half], finish="length"),
-        Completion("Too long for me."),
+        Completion("Too long."),
     ]
-    graph = graph_of(files)
-    await way(graph)
-    values = graph.get_state(CONFIG).values
+    values = await run(graph_of(), way)
     assert_nothing_ran(files)
-    answers = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+    answers = answers_to_calls(values)
     assert [each.tool_call_id for each in answers] == ["c1", "c2", "c3"]
     assert all(NOT_RUN in each.text for each in answers)
-    assert values["answer"] == "Too long for me."
+    assert values["answer"] == "Too long."
 
 
-def test_a_server_can_read_the_calls_that_it_is_sent_back(files: Path, server: OpenAIServer) -> None:
+def test_a_server_can_read_the_calls_that_it_is_sent_back(graph_of: Any, server: OpenAIServer) -> None:
     """Servers with chat templates parse the arguments of earlier calls, and refuse what is no JSON."""
     server.answers += [
         Completion(calls=[Call("write_file", PART, "c1")], finish="length"),
         Completion(calls=[Call("write_file", "{broken", "c2")]),
         Completion("Sorry."),
     ]
-    assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Sorry."
+    assert graph_of().invoke(INPUT, CONFIG)["answer"] == "Sorry."
     sent = server.requests[-1].body["messages"]
     calls = [call for message in sent for call in message.get("tool_calls") or []]
     assert [json.loads(call["function"]["arguments"]) for call in calls] == [{}, {}]
@@ -228,22 +241,22 @@ def test_a_server_can_read_the_calls_that_it_is_sent_back(files: Path, server: O
     assert len({*answered}) == 2
 
 
-def test_a_model_that_is_always_cut_stops_at_its_budget(files: Path, server: OpenAIServer) -> None:
+def test_a_model_that_is_always_cut_stops_at_its_budget(
+    files: Path, graph_of: Any, server: OpenAIServer
+) -> None:
     ids = itertools.count()
-    server.respond = lambda _: Completion(
-        "I write.", [Call("write_file", PART, f"c{next(ids)}")], finish="length"
-    )
-    answer = ask_again(graph_of(files, max_model_calls=3), "messages")["answer"]
+    server.respond = lambda _: Completion("I write.", [Call("write_file", PART, f"c{next(ids)}")], "length")
+    answer = ask_again(graph_of(max_model_calls=3), "messages")["answer"]
     assert len(server.requests) == 4  # The last one is for an answer.
     assert_nothing_ran(files)
     assert "cut off at the model's limit" in answer
 
 
 @STREAMED
-def test_an_answer_that_is_not_whole_says_so(files: Path, server: OpenAIServer, mode: str) -> None:
+def test_an_answer_that_is_not_whole_says_so(graph_of: Any, server: OpenAIServer, mode: str) -> None:
     cut = "Norway,\n\n[This answer was cut off at the model's limit.]"
     filtered = "[This answer was stopped by the provider's filter.]"
-    graph = graph_of(files)
+    graph = graph_of()
     for reply, said in (
         *((Completion("Norway,", finish=each), cut) for each in ("length", "max_tokens", "lengthlength")),
         (Completion("", finish="content_filter"), filtered),
@@ -256,13 +269,13 @@ def test_an_answer_that_is_not_whole_says_so(files: Path, server: OpenAIServer, 
         assert values["answer"] == values["messages"][-1].text
     block = {"type": "text", "text": "Norway,", "index": 0}
     end = AIMessageChunk(content=[], response_metadata={"stop_reason": "max_tokens"})
-    in_blocks = graph_of(files, Pieces(replies=[[AIMessageChunk(content=[block]), end]]))
+    in_blocks = graph_of(Pieces(replies=[[AIMessageChunk(content=[block]), end]]))
     assert ask_again(in_blocks, "messages")["answer"] == cut
 
 
-def test_the_end_of_the_run_is_recorded_with_what_is_missing(files: Path, server: OpenAIServer) -> None:
+def test_the_end_of_the_run_is_recorded_with_what_is_missing(graph_of: Any, server: OpenAIServer) -> None:
     server.answers.append(Completion("The three largest are", finish="length"))
-    events = list(graph_of(files).stream(INPUT, CONFIG, stream_mode="custom"))
+    events = list(graph_of().stream(INPUT, CONFIG, stream_mode="custom"))
     (called,) = [each for each in events if each["type"].endswith("model_called")]
     (ended,) = [each for each in events if each["type"].endswith("run_ended")]
     assert called["fault"] == ended["reason"] == "cut off at the model's limit"
@@ -291,20 +304,20 @@ BROKEN = [
 @needs_shell
 @STREAMED
 def test_arguments_are_taken_as_they_are_written_or_not_at_all(
-    files: Path, server: OpenAIServer, mode: str
+    files: Path, graph_of: Any, server: OpenAIServer, mode: str
 ) -> None:
     """The provider says that the reply is complete: that is no reason to believe its arguments."""
-    graph = graph_of(files)
+    graph = graph_of()
     for arguments in BROKEN:
         server.answers += [Completion(calls=[Call("run_command", arguments, "c1")]), Completion("Sorry.")]
         values = ask_again(graph, mode)
         assert_nothing_ran(files)
-        (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+        (answer,) = answers_to_calls(values)
         assert (answer.status, values["answer"]) == ("error", "Sorry."), arguments
         assert len(answer.text) < 400
     for arguments, listed in (("", "notes.md"), ("{}", "notes.md"), (' {"path": "data"} ', "new")):
         server.answers += [Completion(calls=[Call("list_dir", arguments, "c1")]), Completion("Three.")]
-        (answer,) = [each for each in ask_again(graph, mode)["messages"] if each.type == "tool"]
+        (answer,) = answers_to_calls(ask_again(graph, mode))
         assert (answer.status, listed in answer.text) == ("success", True)
 
 
@@ -341,12 +354,6 @@ class Pieces(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         yield from (ChatGenerationChunk(message=chunk) for chunk in self.replies.pop(0))
 
-    async def _astream(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in self.replies.pop(0):
-            yield ChatGenerationChunk(message=chunk)
-
 
 def chunks(arguments: str, **metadata: Any) -> list[AIMessageChunk]:
     """Return a call of write_file in pieces, and a last chunk with that metadata."""
@@ -373,71 +380,31 @@ LIMITS: list[dict[str, Any]] = [
 
 
 @STREAMED
-def test_each_providers_limit_is_known(files: Path, mode: str) -> None:
+def test_each_providers_limit_is_known(files: Path, graph_of: Any, mode: str) -> None:
     for metadata in LIMITS:
-        values = ask_again(graph_of(files, Pieces(replies=[chunks(PART, **metadata), DONE])), mode)
+        values = ask_again(graph_of(Pieces(replies=[chunks(PART, **metadata), DONE])), mode)
         assert_nothing_ran(files)
-        (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+        (answer,) = answers_to_calls(values)
         assert NOT_RUN in answer.text
         assert values["answer"] == "Done."
 
 
-@pytest.mark.parametrize("way", [_stream, _astream])
+@pytest.mark.parametrize("way", ["stream", "astream"])
 async def test_a_stream_is_incomplete_without_an_end_whoever_streams_it(
-    files: Path, way: Callable[[Any], Any]
+    files: Path, graph_of: Any, way: str
 ) -> None:
     """Also where what came is valid, of a provider that says how it ends: more may have been to come."""
     whole, part = json.dumps(WRITE.args), PART
     for arguments, provider in ((whole, "anthropic"), (whole, "google_genai"), (whole, "ollama"), (part, "")):
-        graph = graph_of(files, Pieces(replies=[chunks(arguments), DONE], provider=provider))
-        await way(graph)
+        values = await run(graph_of(Pieces(replies=[chunks(arguments), DONE], provider=provider)), way)
         assert_nothing_ran(files)
-        assert graph.get_state(CONFIG).values["answer"] == "Done."
+        assert values["answer"] == "Done."
 
 
-def test_a_model_that_never_says_how_it_ends_is_believed(files: Path) -> None:
-    model = Pieces(replies=[chunks(json.dumps(WRITE.args)), [AIMessageChunk(content="Done.")]])
-    graph = graph_of(files, model)
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
+def test_a_model_that_never_says_how_it_ends_is_believed(files: Path, graph_of: Any) -> None:
+    graph = graph_of(Pieces(replies=[chunks(json.dumps(WRITE.args)), [AIMessageChunk(content="Done.")]]))
+    assert ask_again(graph, "messages")["answer"] == "Done."
     assert (files / "notes.md").read_text() != OLD
-
-    class Fake(GenericFakeChatModel):
-        def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
-            return self
-
-    graph = graph_of(files, Fake(messages=iter([AIMessage("One."), AIMessage("Two.")])))
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
-    assert graph.get_state(CONFIG).values["answer"] == "One."
-    assert graph.invoke({"messages": [HumanMessage("And?")]}, CONFIG)["answer"] == "Two."
-
-
-def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
-    files: Path, server: OpenAIServer
-) -> None:
-    server.answers.append(Completion("Here.", finish=None))
-    assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Here."
-
-
-def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(files: Path, server: OpenAIServer) -> None:
-    server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
-    model = ChatOpenAI(
-        model="any", base_url=server.base_url, api_key=SecretStr(KEY), cache=InMemoryCache(), max_retries=0
-    )
-    with pytest.raises(ModelCallError, match="reply broke off"):
-        list(graph_of(files, model).stream(INPUT, CONFIG, stream_mode="messages"))
-    assert len(server.requests) == 1
-    assert_nothing_ran(files)
-
-
-# Summaries
-
-
-def test_a_body_without_a_choice_is_told(files: Path, server: OpenAIServer) -> None:
-    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}
-    server.answers.append(Raw(200, json.dumps(body).encode(), "application/json"))
-    model = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), disable_streaming=True)
-    with pytest.raises(ModelCallError, match="there is no choice in it"):
-        graph_of(files, model).invoke(INPUT, CONFIG)
 
 
 # Replies that come in parts
@@ -453,40 +420,19 @@ def part(content: Any, ending: str) -> AIMessage:
     return AIMessage(content, response_metadata=metadata, usage_metadata=usage)
 
 
-class InParts(GenericFakeChatModel):
-    """Plays replies and keeps the prompts that it was shown."""
-
-    prompts: list[list[BaseMessage]] = Field(default_factory=list)
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        self.prompts.append(messages)
-        return super()._generate(messages, *args, **kwargs)
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        return self
-
-
 @WAYS
-async def test_the_rest_of_a_reply_that_the_provider_paused_is_asked_for(
-    files: Path, way: Callable[[Any], Any]
-) -> None:
-    parts = [
-        part([search("a")], "pause_turn"),
-        part([search("b")], "pause_turn"),
-        part("It rains.", "end_turn"),
-    ]
-    model = InParts(messages=iter(parts), disable_streaming=True)
-    graph = graph_of(files, model)
-    await way(graph)
-    values = graph.get_state(CONFIG).values
-    assert [each.content for each in model.prompts[2][-2:]] == [[search("a")], [search("b")]]
-    assert values["messages"][-1].content == [search("a"), search("b"), {"type": "text", "text": "It rains."}]
+async def test_the_rest_of_a_reply_that_the_provider_paused_is_asked_for(graph_of: Any, way: str) -> None:
+    a, b = [search("a")], [search("b")]
+    recorder = Recorder([part(a, "pause_turn"), part(b, "pause_turn"), part("It rains.", "end_turn")])
+    values = await run(graph_of(ScriptedChatModel(recorder.entries)), way)
+    assert [each.content for each in recorder.prompts[2][-2:]] == [a, b]
+    assert values["messages"][-1].content == [*a, *b, {"type": "text", "text": "It rains."}]
     assert values["answer"] == "It rains."
     counts = values["usage"]["this_turn"]
     assert (counts["model_calls"], counts["output_tokens"]) == (3, 3)
 
 
-def test_a_reply_that_stays_paused_at_the_end_of_the_budget_says_so(files: Path) -> None:
-    model = InParts(messages=iter([part("I look it up.", "pause_turn")]), disable_streaming=True)
-    values = graph_of(files, model, max_model_calls=1).invoke(INPUT, CONFIG)
+def test_a_reply_that_stays_paused_at_the_end_of_the_budget_says_so(graph_of: Any) -> None:
+    model = ScriptedChatModel([part("I look it up.", "pause_turn")])
+    values = graph_of(model, max_model_calls=1).invoke(INPUT, CONFIG)
     assert values["answer"] == "I look it up.\n\n[This answer was paused by the provider before its end.]"
