@@ -227,7 +227,7 @@ def _beside_files(result: ScriptResult, request: ScriptRequest) -> ScriptResult:
     if result.note or not (result.exit_code and request.in_skill and request.workdir.is_dir()):
         return result
     here = {each.name for each in request.workdir.iterdir()}
-    if named := next((each for each in request.args if each.split("/")[0] in here), None):
+    if named := next((each for each in request.args if each.removeprefix("./").split("/")[0] in here), None):
         why = f"{named} lies there, and the script did not start there"
         return replace(result, note=f"Call run_script again with cwd workspace: {why}.")
     return result
