@@ -190,6 +190,10 @@ class Agent:
         """Return what the calls of one tool were answered with."""
         return [each for each in self.transcript if isinstance(each, ToolMessage) and each.name == name]
 
+    def results(self, name: str) -> list[str]:
+        """Return the texts of these answers."""
+        return [each.text for each in self.tool_messages(name)]
+
 
 def assert_asked_again(agent: Agent, says: str = "") -> Interrupt:
     """Assert that the one question is open still, and says first that an answer was not understood."""
