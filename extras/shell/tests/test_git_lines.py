@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from extras.shell.tests.lines import YES
+from extras.shell.tests.lines import line as one_line
 from skills_agent.shell.git_lines import first_of, runs_of
-from tests.agents import Agent, call, calls
+from tests.agents import Agent
 from tests.forked import run_forked
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
@@ -47,7 +49,7 @@ def test_a_plain_list_runs_in_parts_and_any_other_line_as_it_is(
 LINE = f"{A} && {B} && echo two >> a.txt; git commit -qam y; ls none || git tag v1"
 ALL = "y (HEAD -> main, tag: v1)\nx\n"
 ASKED = [LINE, "echo two >> a.txt", "git commit -qam y", "git tag v1"]
-YES, NO = {"type": "approve"}, {"type": "reject", "message": "not that"}
+NO = {"type": "reject", "message": "not that"}
 
 
 @pytest.fixture
@@ -66,14 +68,10 @@ def done(repository: Path) -> str:
 
 def begun(make_agent: MakeAgent, line: str = LINE, **settings: Any) -> Agent:
     settings = {"sandbox": "off", "enable_run_command": "on", **settings}
-    agent = make_agent([calls(call("run_command", command=line)), "done"], **settings)
+    agent = make_agent([one_line(line), "done"], **settings)
     if not agent.state.values:
         agent.say("go")
     return agent
-
-
-def told(agent: Agent) -> str:
-    return agent.tool_messages("run_command")[0].text
 
 
 def asked(agent: Agent, most: int = 9) -> list[str]:
@@ -91,7 +89,11 @@ def test_each_section_is_a_question_and_works_on_what_the_one_before_left(
     assert f"```sh\n{A} && {B}\n```\n\nAsked about when its turn comes" in agent.question
     assert asked(agent) == ASKED
     assert done(repository) == ALL
-    shown = [text.split(" (")[0] for text in told(agent).split("\n") if text.startswith(("$ ", "exit code"))]
+    shown = [
+        text.split(" (")[0]
+        for text in agent.results("run_command")[0].split("\n")
+        if text.startswith(("$ ", "exit code"))
+    ]
     assert shown[::2] == [f"$ {text}" for text in (A, B, *ASKED[1:3], "ls none", ASKED[3])]
     assert shown[1::2] == ["exit code 0"] * 4 + ["exit code 2", "exit code 0"]
 
@@ -114,8 +116,8 @@ def test_what_is_not_approved_does_not_run_and_what_ran_is_told(
     assert agent.state.interrupts
     agent.answer(NO)
     assert (repository / "a.txt").read_text() == "one\n"
-    assert "(root-commit)" in told(agent)
-    assert 'rejected it, and said: "not that"' in told(agent)
+    assert "(root-commit)" in agent.results("run_command")[0]
+    assert 'rejected it, and said: "not that"' in agent.results("run_command")[0]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_where_a_later_section_may_not_run_nothing_does(
     make_agent: MakeAgent, repository: Path, rule: dict[str, Any]
 ) -> None:
     agent = begun(make_agent, f"echo two >> a.txt; {A}; ls", require_approval_for=[], **rule)
-    assert "Nothing of the line was run" in told(agent)
+    assert "Nothing of the line was run" in agent.results("run_command")[0]
     assert (repository / "a.txt").read_text() == "one\n"
 
 
@@ -151,7 +153,7 @@ def test_killed_nothing_that_ended_runs_again(
             agent.run(None)
             assert "Outcome unknown" in agent.question
         assert asked(agent) == ([line, cut, ASKED[3]] if at == 9 else ASKED[at:])
-        assert told(agent).count("$ ") == 6
+        assert agent.results("run_command")[0].count("$ ") == 6
     assert done(repository) == ALL
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,11 +41,6 @@ def configure(host: Host, text: str, folder: str = ".") -> None:
         file.write(f"{text}\n")
 
 
-def as_git(host: Host, line: str) -> dict[str, Any]:
-    """Run a line that a person approved."""
-    return host.run("", git=line)
-
-
 def is_untouched(host: Host) -> bool:
     """Return whether nothing that was planted ran, also when the person goes on with git."""
     git(host, "add", "-A")
@@ -63,7 +57,7 @@ def test_commands_of_git_do_what_they_say(repository: Host) -> None:
         "git rm -q --ignore-unmatch evil", "git commit -q --amend --allow-empty --no-edit",
         "git notes add -m x", "git gc -q",
     ):  # fmt: skip
-        result = as_git(repository, line)
+        result = repository.run("", git=line)
         assert result["exit_code"] == 0, (line, result)
         assert not result["notices"], line
     assert git(repository, "log", "--format=%s", "-n1", "v1") == "made\n"
@@ -93,12 +87,12 @@ def test_submodules_nested_repositories_and_linked_worktrees_are_written(
     for place in PLACES:
         (repository.work / place / "new").write_text("new\n")
         for line in (f"git -C {place} add new", f"git -C {place} {AS} commit -qm {place}"):
-            result = as_git(repository, line)
+            result = repository.run("", git=line)
             assert (result["exit_code"], result["notices"]) == (0, []), (line, result)
         assert git(repository, "log", "--format=%s", "-n1", folder=place) == f"{place}\n"
         assert git(repository, "status", "--short", "new", folder=place) == ""
     for folder in (".", "src/m"):
-        as_git(repository, f"git -C {folder} add sub")
+        repository.run("", git=f"git -C {folder} add sub")
         assert git(repository, "rev-parse", ":sub", folder=folder) == git(
             repository, "rev-parse", "HEAD", folder=f"{folder}/sub"
         )
@@ -107,14 +101,10 @@ def test_submodules_nested_repositories_and_linked_worktrees_are_written(
 def test_a_repository_is_made_and_stays(repository: Host) -> None:
     shutil.rmtree(repository.work / ".git")
     for line, place in (("git init -q", ".git"), ("git init -q deep/new", "deep/new/.git")):
-        result = as_git(repository, line)
+        result = repository.run("", git=line)
         assert (result["exit_code"], result["notices"]) == (0, [])
-        assert {each.name for each in (repository.work / place).iterdir()} == {
-            "HEAD",
-            "config",
-            "objects",
-            "refs",
-        }
+        made = {each.name for each in (repository.work / place).iterdir()}
+        assert made == {"HEAD", "config", "objects", "refs"}
 
 
 PROGRAMS = """
@@ -150,12 +140,8 @@ def test_what_the_configuration_names_and_hooks_do_not_run_and_the_command_does(
     (repository.place / "home/.gitconfig").write_text("[core]\n\tfsmonitor = ./evil\n")
     (repository.work / ".git/hooks").mkdir(exist_ok=True)
     for name in (
-        "pre-commit",
-        "commit-msg",
-        "post-commit",
-        "post-checkout",
-        "post-index-change",
-        "pre-auto-gc",
+        *("pre-commit", "commit-msg", "post-commit"),
+        *("post-checkout", "post-index-change", "pre-auto-gc"),
     ):
         (repository.work / "src" / name).symlink_to("../evil")
         (repository.work / ".git/hooks" / name).symlink_to("../../evil")
@@ -164,7 +150,7 @@ def test_what_the_configuration_names_and_hooks_do_not_run_and_the_command_does(
         "git add -A", "git commit -qm x", "git commit -q --amend", "git rebase -q -i HEAD~1",
         "git checkout -q -b y", "git gc -q", "git merge -q main",
     ):  # fmt: skip
-        as_git(repository, line)
+        repository.run("", git=line)
     assert not (repository.work / "canary").exists()
     (repository.work / ".git/config").write_text("[user]\n\tname = a\n\temail = a@b\n")
     shutil.rmtree(repository.work / ".git/hooks")
@@ -186,10 +172,8 @@ def test_a_program_of_a_repository_in_the_repository_runs_neither(repository: Ho
     git(repository, "add", "src")
     (repository.work / "src/.gitattributes").write_text("* filter=x")
     os.utime(repository.work / "src/f", (1, 1))
-    asked, agent = (
-        repository.asked("", git="git add -A"),
-        repository.agents.of(repository.user, undumpable=True, level=repository.level),
-    )
+    asked = repository.asked("", git="git add -A")
+    agent = repository.agents.of(repository.user, undumpable=True, level=repository.level)
     configure(repository, f'[filter "x"]\n\tclean = {target}', "src")
     with pytest.raises(ScriptError, match=r"clean in src/\.git/config"):
         approved("git add -A", repository.work)
@@ -227,7 +211,7 @@ def test_what_a_script_planted_before_runs_neither_then_nor_later(repository: Ho
         "git add -A", "git commit -qm x", "git -C src commit -q --allow-empty -m y", "git merge -q -s x main",
         "git rebase --continue",
     ):  # fmt: skip
-        as_git(repository, line)
+        repository.run("", git=line)
     assert not (repository.work / "canary").exists()
     assert is_untouched(repository)
     assert (repository.work / ".git/config").read_text() == config
@@ -266,5 +250,5 @@ def test_a_push_runs_no_hook_of_a_repository_in_the_workspace(repository: Host) 
     (repository.work / "other.git/hooks").mkdir(exist_ok=True)
     (repository.work / "other.git/hooks/post-receive").symlink_to("../../evil")
     for line in ("git push -q other.git main", "git fetch -q ./other.git", "git push -q 'ext::./evil' main"):
-        assert "not allowed" in as_git(repository, line)["stderr"]
+        assert "not allowed" in repository.run("", git=line)["stderr"]
     assert not (repository.work / "canary").exists()

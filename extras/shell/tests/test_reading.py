@@ -1,6 +1,7 @@
 """Command lines that only read: of these, and of no others, nobody is asked."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-def risk(work: Path, command: str, closed: str = "", **args: object) -> str:
+def risk(work: Path, command: str, closed: str = "", **args: Any) -> str:
     shut = (str(work / closed),) if closed else ()
     grammar = Grammar(places=Places(str(work), f"/usr/bin:{work}/venv/bin", closed=shut), lines=lines)
     call = grammar.call("run_command", {"command": command, **args})
@@ -66,18 +67,14 @@ def test_a_line_of_reading_commands_is_of_risk_read(work: Path, command: str) ->
         "sort -T src a.txt", "sort --compress-program=sh a.txt", "sort --files0-from=a.txt",
         "uniq a.txt b.txt", "grep -f a.txt b.txt", "grep -R x src", "grep --file=a.txt x", "rg --pre sh x",
         "rg -z x", "rg -L x", "rg -f a.txt", "sed -n 'w x' a.txt", "sed -n '1e rm' a.txt",
-        "sed -i -n 1p a.txt", "sed -n -e 'w x' a.txt", "diff -r src other",
-        "diff src other", "date -s 1", "date 01010000",
-        "date -f a.txt", "tail -f a.txt", "tree -o x", "file -C -m a.txt", "file -z a.txt",
-        "file -f a.txt",
-        "strings @a.txt", "strings -n @a.txt x", "strings -- @a.txt", "cat @a.txt",
+        "sed -i -n 1p a.txt", "sed -n -e 'w x' a.txt", "diff -r src other", "diff src other", "date -s 1",
+        "date 01010000", "date -f a.txt", "tail -f a.txt", "tree -o x", "file -C -m a.txt", "file -z a.txt",
+        "file -f a.txt", "strings @a.txt", "strings -n @a.txt x", "strings -- @a.txt", "cat @a.txt",
         "wc --files0-from=a.txt", "du -L src", "md5sum -c a.txt", "xxd -r a.txt b.txt",
         'jq \'import "a" as $a; 1\' a.txt', "jq -f a.txt b.txt", "jq -n env", "jq -n '$ENV'",
-        "jq --rawfile a a.txt .",
-        "test -v 'a[$(rm)]'", "[ -v 'a[$(rm)]' ]", "[[ -v a[$(rm)] ]]", "[[ a -eq 1 ]]",
-        "printf -v 'a[$(rm)]' x", "printf -va x",
-        "printf 'abc%n' PATH; ls", "printf -- '%5ln' PATH; ls", "read x", "cd ..; ls", "cd; ls",
-        "cd -; ls", "cd $X; ls",
+        "jq --rawfile a a.txt .", "test -v 'a[$(rm)]'", "[ -v 'a[$(rm)]' ]", "[[ -v a[$(rm)] ]]",
+        "[[ a -eq 1 ]]", "printf -v 'a[$(rm)]' x", "printf -va x", "printf 'abc%n' PATH; ls",
+        "printf -- '%5ln' PATH; ls", "read x", "cd ..; ls", "cd; ls", "cd -; ls", "cd $X; ls",
         "pushd src; ls", "for x in a; do cat $x; done", "while true; do cd src; ls; done",
         "cat() { rm x; }; cat a.txt", "alias cat=rm; cat a.txt", "eval cat a.txt", "exec cat a.txt",
         "set -x; ls", "export A=1; ls", "hash -p ./x cat; cat a.txt", "enable -n test; ls",
@@ -104,21 +101,17 @@ def test_what_is_not_of_the_workspace_or_is_closed_is_asked_about(work: Path, co
     assert risk(work, command, closed="src/closed") == "run"
 
 
-def test_the_folder_of_a_loaded_skill_may_be_read(work: Path) -> None:
-    skill = work.parent / "skill"
-    assert risk(work, f"cat {skill}/a.md") == "read"
-    assert risk(work, f"cat {skill}/../a.md") == "run"
-    assert risk(work, f"cd {skill} && cat a.md") == "read"
-
-
-def test_paths_count_from_the_folder_that_the_call_names(work: Path) -> None:
-    assert risk(work, "cat a.py", cwd="src") == "read"
-    assert risk(work, "cat link", cwd="src") == "run"
-    assert risk(work, "ls", cwd="out") == "run"
-    assert risk(work, "ls", cwd="/etc") == "run"
-    assert risk(work, "ls src", cwd=["src"]) == "run"
-    assert risk(work, "ls src", cwd="\0") == "run"
-
-
-def test_a_call_of_a_skill_is_asked_about_as_its_packages_may_have_programs_of_that_name(work: Path) -> None:
-    assert risk(work, "cat a.txt", skill="alpha") == "run"
+@pytest.mark.parametrize(
+    ("command", "args", "wanted"),
+    [
+        ("cat {skill}/a.md", {}, "read"), ("cat {skill}/../a.md", {}, "run"),
+        ("cd {skill} && cat a.md", {}, "read"), ("cat a.py", {"cwd": "src"}, "read"),
+        ("cat link", {"cwd": "src"}, "run"), ("ls", {"cwd": "out"}, "run"), ("ls", {"cwd": "/etc"}, "run"),
+        ("ls src", {"cwd": ["src"]}, "run"), ("ls src", {"cwd": "\0"}, "run"),
+        ("cat a.txt", {"skill": "alpha"}, "run"),  # its packages may have programs of that name
+    ],
+)  # fmt: skip
+def test_a_skill_and_the_folder_of_the_call_count(
+    work: Path, command: str, args: dict[str, Any], wanted: str
+) -> None:
+    assert risk(work, command.format(skill=work.parent / "skill"), **args) == wanted
