@@ -56,11 +56,28 @@ def test_arguments_reach_the_script_as_they_are(make_runner: MakeRunner, place: 
     assert not list((place / "work").glob("[!.]*"))
 
 
-def test_a_script_without_the_exec_bit_runs(make_runner: MakeRunner, place: Path) -> None:
-    request = request_for(place, "echo from the shell", name="script.sh")
+LONG = "zeile ü\n" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("body", "stdin", "stdout", "code"),
+    [
+        ("echo from the shell", None, "from the shell\n", 0),  # the file has no exec bit
+        ("cat", LONG, LONG, 0),  # larger than a pipe
+        ("echo done", LONG, "done\n", 0),  # its stdin is not read
+        ("yes | head -n 1; echo ${PIPESTATUS[0]}", None, "y\n141\n", 0),
+        ("kill -SEGV $$", None, "", -11),
+    ],
+    ids=["plain", "large", "unread", "broken pipe", "signal"],
+)
+def test_a_shell_script_runs_as_in_a_shell(
+    make_runner: MakeRunner, place: Path, body: str, stdin: str | None, stdout: str, code: int
+) -> None:
+    request = request_for(place, body, name="script.sh", stdin=stdin)
     assert request.script is not None
     request.script.chmod(0o644)
-    assert make_runner().run(request).stdout == "from the shell\n"
+    result = make_runner(max_output=1_000_000).run(request)
+    assert (result.stdout, result.exit_code) == (stdout, code)
 
 
 def test_the_script_works_in_the_work_directory_and_leaves_its_folder_as_it_was(
@@ -88,17 +105,6 @@ def test_the_agents_own_stdin_is_not_the_scripts(make_runner: MakeRunner, place:
     assert result.stdout == "''\n"
 
 
-def test_a_script_that_ignores_its_stdin_ends(make_runner: MakeRunner, place: Path) -> None:
-    result = make_runner().run(request_for(place, "print('done')", stdin="x" * 1_000_000))
-    assert (result.exit_code, result.stdout) == (0, "done\n")
-
-
-def test_input_and_output_larger_than_a_pipe_do_not_block(make_runner: MakeRunner, place: Path) -> None:
-    text = "zeile ü\n" * 50_000
-    result = make_runner(max_output=1_000_000).run(request_for(place, "cat", name="script.sh", stdin=text))
-    assert result.stdout == text
-
-
 def test_output_is_utf_8_whatever_the_locale_and_text_where_it_is_not(
     make_runner: MakeRunner, place: Path
 ) -> None:
@@ -113,63 +119,49 @@ def test_secrets_and_the_home_of_the_agent_are_not_inherited(make_runner: MakeRu
     assert str(Path.home()) not in result.stdout.splitlines()
 
 
-def test_a_time_limit_ends_the_script_and_keeps_what_it_said(make_runner: MakeRunner, place: Path) -> None:
-    request = request_for(place, "import time; print('begun'); time.sleep(600)")
+def stopped_once_it_has_begun(make_runner: MakeRunner, request: ScriptRequest) -> ScriptResult:
     for limit in GROWING_LIMITS:
         result = make_runner(timeout=limit).run(request)
         assert result.stopped == "time"
-        assert result.exit_code is None
         if result.stdout:
             break
     assert result.stdout == "begun\n"
+    return result
+
+
+def test_a_time_limit_ends_the_script_and_keeps_what_it_said(make_runner: MakeRunner, place: Path) -> None:
+    request = request_for(place, "import time; print('begun'); time.sleep(600)")
+    assert stopped_once_it_has_begun(make_runner, request).exit_code is None
 
 
 @pytest.mark.slow
 def test_a_script_that_refuses_to_end_is_ended(make_runner: MakeRunner, place: Path) -> None:
     body = "trap '' TERM INT HUP; echo begun; while :; do sleep 1; done"
-    request = request_for(place, body, name="script.sh")
-    for limit in GROWING_LIMITS:
-        result = make_runner(timeout=limit).run(request)
-        assert result.stopped == "time"
-        if result.stdout:
-            break
-    assert result.stdout == "begun\n"
+    stopped_once_it_has_begun(make_runner, request_for(place, body, name="script.sh"))
 
 
 def test_output_past_the_limit_is_cut_and_counted(make_runner: MakeRunner, place: Path) -> None:
     body = "import sys; sys.stdout.write('a' * 5_000 + 'z' * 5_000); sys.stderr.write('e' * 10)"
     result = make_runner(max_output=1_000).run(request_for(place, body))
-    assert result.exit_code == 0
-    assert result.stdout_cut == 9_000
-    assert result.stdout.startswith("a")
-    assert result.stdout.endswith("z")
-    assert len(result.stdout) < 1_100
+    assert (result.exit_code, result.stdout_cut, len(result.stdout) < 1_100) == (0, 9_000, True)
+    assert (result.stdout[0], result.stdout[-1]) == ("a", "z")
     assert (result.stderr, result.stderr_cut) == ("e" * 10, 0)
 
 
 def test_endless_output_ends_the_script(make_runner: MakeRunner, place: Path) -> None:
     result = make_runner(max_output=10_000, timeout=100).run(request_for(place, "yes", name="script.sh"))
-    assert result.exit_code is None
-    assert result.stopped == "output"
-    assert len(result.stdout) < 11_000
-
-
-def test_a_broken_pipe_ends_a_program_as_in_a_shell(make_runner: MakeRunner, place: Path) -> None:
-    body = "yes | head -n 1; echo ${PIPESTATUS[0]}"
-    assert make_runner().run(request_for(place, body, name="script.sh")).stdout == "y\n141\n"
-
-
-def test_death_by_signal_is_a_negative_exit_code(make_runner: MakeRunner, place: Path) -> None:
-    result = make_runner().run(request_for(place, "kill -SEGV $$", name="script.sh"))
-    assert result.exit_code == -11
+    assert (result.exit_code, result.stopped, len(result.stdout) < 11_000) == (None, "output", True)
 
 
 @pytest.mark.parametrize("argument", ["a\0b", "\ud800", "x" * 5_000_000], ids=["nul", "half", "long"])
-def test_an_argument_that_no_process_can_take_is_refused(
+def test_an_argument_that_no_process_can_take_is_refused_and_leaves_the_runner_usable(
     make_runner: MakeRunner, place: Path, argument: str
 ) -> None:
-    with pytest.raises(ScriptError, match=r"script\.py"):
-        make_runner().run(request_for(place, "", argument))
+    runner = make_runner(max_parallel=1)
+    for _ in range(2):
+        with pytest.raises(ScriptError, match=r"script\.py"):
+            runner.run(request_for(place, "", argument))
+    assert runner.run(request_for(place, "print(1)")).stdout == "1\n"
 
 
 @pytest.mark.parametrize("missing", ["script", "work"])
@@ -182,15 +174,6 @@ def test_a_missing_script_or_work_directory_is_refused(
         make_runner().run(request)
 
 
-def test_a_failed_run_leaves_the_runner_usable(make_runner: MakeRunner, place: Path) -> None:
-    runner = make_runner(max_parallel=1)
-    for _ in range(3):
-        with pytest.raises(ScriptError):
-            runner.run(request_for(place, "", "a\0b"))
-    result: ScriptResult = runner.run(request_for(place, "print(1)"))
-    assert result.stdout == "1\n"
-
-
 @pytest.mark.parametrize(
     ("source", "trusted", "granted"),
     [("user", True, True), ("project", False, False), ("mine", False, True)],
@@ -201,9 +184,8 @@ def test_a_granted_secret_reaches_its_skill_and_no_other(
     runner = make_runner(secrets={"demo": ["OPENAI_API_KEY"], "demo@mine": ["OPENAI_API_KEY"], "x": ["LANG"]})
     request = request_for(place, "echo ${#OPENAI_API_KEY}", name="script.sh")
     request = replace(request, source=source, trusted=trusted)
-    assert runner.run(request).stdout == ("14\n" if granted else "0\n")
-    assert runner.run(replace(request, skill="other")).stdout == "0\n"
-    assert runner.run(replace(request, skill="")).stdout == "0\n"
+    lengths = [runner.run(replace(request, skill=each)).stdout for each in ("demo", "other", "")]
+    assert lengths == ["14\n" if granted else "0\n", "0\n", "0\n"]
 
 
 def test_a_secret_is_taken_out_of_the_output_before_it_is_cut(make_runner: MakeRunner, place: Path) -> None:
@@ -249,26 +231,18 @@ def test_a_program_is_run_by_its_name(make_runner: MakeRunner, place: Path) -> N
 
 
 def test_javascript_runs_where_node_is(make_runner: MakeRunner, place: Path) -> None:
-    if not shutil.which("node", path=ENVIRONMENT["PATH"]):
-        pytest.skip("node is not installed")
-    body = "import fs from 'node:fs'; fs.writeFileSync('made.txt', 'x'); console.log(process.argv[2])"
-    assert make_runner().run(request_for(place, body, "a b", name="script.mjs")).stdout == "a b\n"
-    assert (place / "work" / "made.txt").exists()
-
-
-def test_node_fetches_and_runs_webassembly(make_runner: MakeRunner, place: Path) -> None:
-    """Both reserve gigabytes of addresses that they do not use."""
+    """`fetch` and WebAssembly reserve gigabytes of addresses that they do not use."""
     if not shutil.which("node", path=ENVIRONMENT["PATH"]):
         pytest.skip("node is not installed")
     body = (
+        "import fs from 'node:fs'; fs.writeFileSync('made.txt', 'x')\n"
         "const answer = await fetch('data:text/plain,fetched').then(each => each.text())\n"
-        "console.log(answer, new WebAssembly.Memory({initial: 1}).buffer.byteLength)"
+        "const memory = new WebAssembly.Memory({initial: 1})\n"
+        "console.log(process.argv[2], answer, memory.buffer.byteLength)"
     )
-    result = make_runner().run(request_for(place, body, name="script.mjs"))
-    assert result.stdout == "fetched 65536\n", result.stderr
-
-
-# --- command lines ---
+    result = make_runner().run(request_for(place, body, "a b", name="script.mjs"))
+    assert result.stdout == "a b fetched 65536\n", result.stderr
+    assert (place / "work" / "made.txt").exists()
 
 
 def line(place: Path, command: str, *, cwd: str | None = None, timeout: float | None = None) -> ScriptRequest:
@@ -279,15 +253,13 @@ def line(place: Path, command: str, *, cwd: str | None = None, timeout: float | 
     return ScriptRequest("", None, args, "from stdin", work, cwd=start, command=command, timeout=timeout)
 
 
-def test_a_command_line_is_run_by_a_shell(make_runner: MakeRunner, place: Path) -> None:
-    result = make_runner().run(line(place, "cat | tr a-z A-Z; echo $((1 + 1)) >&2; exit 3"))
-    assert (result.exit_code, result.stdout, result.stderr) == (3, "FROM STDIN", "2\n")
-
-
-def test_a_command_line_starts_where_it_is_told(make_runner: MakeRunner, place: Path) -> None:
+def test_a_command_line_is_run_by_a_shell_where_it_is_told(make_runner: MakeRunner, place: Path) -> None:
     (place / "work/sub").mkdir()
-    result = make_runner().run(line(place, "pwd; touch ../made", cwd="sub"))
-    assert result.stdout == f"{place}/work/sub\n"
+    result = make_runner().run(
+        line(place, "cat | tr a-z A-Z; pwd; echo $((1 + 1)) >&2; touch ../made; exit 3", cwd="sub")
+    )
+    assert (result.exit_code, result.stderr) == (3, "2\n")
+    assert result.stdout == f"FROM STDIN{place}/work/sub\n"
     assert (place / "work/made").exists()
 
 

@@ -57,9 +57,11 @@ def answered(text: str, call: str) -> dict[str, list[ToolMessage]]:
     return {"messages": [ToolMessage(text, tool_call_id=call, name="run_script")]}
 
 
-def test_an_entry_comes_back_as_it_was_written(journal: Journal) -> None:
+def test_an_entry_comes_back_as_it_was_written_and_no_other(journal: Journal) -> None:
     entry = started(journal, "call-1")
     assert journal.get("t", "call-1") == entry
+    assert [journal.get("t", "call-2"), journal.get("other", "call-1")] == [None, None]
+    assert [journal.alike("other", EFFECT), journal.alike("t", OTHER), journal.unsettled("t")] == [[], [], []]
     update = {**answered("ok", "call-1"), "plan": {"goal": "x"}}
     done = entry.done([Command(update=update), {"messages": []}])
     journal.put(replace(done, answers=2, attempt=3, settled=True))
@@ -67,11 +69,10 @@ def test_an_entry_comes_back_as_it_was_written(journal: Journal) -> None:
     assert match is not None
     assert (match.attempt, match.answers, match.settled) == (3, 2, True)
     command, plain = produced(match)
-    assert (command.update, plain) == (update, {"messages": []})
-    assert not command.goto
-
-
-Damage = Callable[[dict[str, Any]], dict[str, Any]]
+    assert (command.update, plain, [*command.goto]) == (update, {"messages": []}, [])
+    journal.put(replace(match, call_id="new"), replacing="call-1")
+    assert journal.get("t", "call-1") is None
+    assert [each.call_id for each in journal.alike("t", EFFECT)] == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ Damage = Callable[[dict[str, Any]], dict[str, Any]]
     ids=["outputs", "settled", "without a sum", "no sum", "no number", "hardly anything"],
 )
 def test_an_entry_that_is_damaged_stands_for_an_unknown_outcome(
-    damage: Damage, caplog: pytest.LogCaptureFixture
+    damage: Callable[[dict[str, Any]], dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     store = InMemoryStore()
     journal = StoreJournal(store)
@@ -119,15 +120,6 @@ def test_an_entry_that_was_moved_to_another_call_or_thread_is_not_believed() -> 
     ]
 
 
-def test_what_was_never_written_is_not_found(journal: Journal) -> None:
-    started(journal, "call-1")
-    assert journal.get("t", "call-2") is None
-    assert journal.get("other", "call-1") is None
-    assert journal.alike("other", EFFECT) == []
-    assert journal.alike("t", OTHER) == []
-    assert journal.unsettled("t") == []
-
-
 @pytest.mark.parametrize("name", ["a.b/c", "", "ü\u202e", "x" * 3000, "a\nb", "('t',)"])
 def test_any_name_of_a_thread_or_a_call_is_a_name(journal: Journal, name: str) -> None:
     entry = started(journal, name, thread=name)
@@ -140,13 +132,6 @@ def test_alike_entries_come_in_the_order_of_their_start(journal: Journal) -> Non
     entries = [started(journal, f"call-{number:03}") for number in range(130, 0, -1)]
     started(journal, "other", OTHER)
     assert journal.alike("t", EFFECT) == entries
-
-
-def test_one_entry_takes_the_place_of_another(journal: Journal) -> None:
-    entry = started(journal, "lost")
-    journal.put(replace(entry, call_id="new"), replacing="lost")
-    assert journal.get("t", "lost") is None
-    assert [each.call_id for each in journal.alike("t", EFFECT)] == ["new"]
 
 
 def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
@@ -165,34 +150,24 @@ def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
     assert match.status == "started"
 
 
-def find(
-    run: Invocation, call: str, *, earlier: tuple[str, ...] = (), alive: tuple[str, ...] = ()
-) -> JournalEntry | None:
+def find(run: Invocation, call: str, *, earlier: tuple[str, ...] = (), alive: tuple[str, ...] = ()) -> Any:
     return run.find_entry(call, "run_script", EFFECT, earlier, alive)
 
 
-def test_a_call_finds_itself_by_its_id(journal: Journal) -> None:
+def test_a_call_finds_itself_by_its_id_and_its_effect(journal: Journal) -> None:
     run = run_of(journal)
     assert find(run, "call-1") is None
     entry = started(journal, "call-1")
-    assert find(run, "call-1") == entry
-    done = entry.done(answered("x", "call-1"))
-    journal.put(done)
-    assert find(run, "call-1") == done
-    paused = replace(entry, status="paused")
-    journal.put(paused)
-    assert find(run, "call-1") == paused
-
-
-def test_the_result_of_another_call_under_the_same_id_is_not_taken(journal: Journal) -> None:
+    for each in (entry, entry.done(answered("x", "call-1")), replace(entry, status="paused")):
+        journal.put(each)
+        assert find(run, "call-1") == each
     journal.put(started(journal, "call-1", OTHER).done(answered("x", "call-1")))
-    assert find(run_of(journal), "call-1") is None
+    assert find(run, "call-1") is None
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_result_of_an_earlier_thread_of_that_name_is_not_taken(journal: Journal, kept: bool) -> None:
-    done = started(journal, "call-1").done(answered("x", "call-1"))
-    settled = replace(done, settled=True)
+    settled = replace(started(journal, "call-1").done(answered("x", "call-1")), settled=True)
     journal.put(settled)
     assert find(run_of(journal, kept=kept), "call-1") == (settled if kept else None)
 
@@ -285,12 +260,6 @@ def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
     assert [path.stat().st_mode & 0o777 for path in (folder, folder / "journal.sqlite")] == [0o700, 0o600]
 
 
-def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "journal.sqlite").write_text("this is no database, and long enough to be one" * 20)
-    with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
-        started(FileJournal(tmp_path / "journal.sqlite"), "call-1")
-
-
 def test_a_row_whose_effect_is_damaged_stands_for_every_effect(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     entry = started(FileJournal(path), "call-1")
@@ -299,15 +268,19 @@ def test_a_row_whose_effect_is_damaged_stands_for_every_effect(tmp_path: Path) -
     assert [found.status for found in FileJournal(path).alike("t", entry.digest)] == ["lost"]
 
 
-@pytest.mark.parametrize("change", ["DROP TABLE journal", "PRAGMA user_version = 0"])
-def test_a_journal_whose_table_is_gone_or_another_one_is_damaged(tmp_path: Path, change: str) -> None:
+@pytest.mark.parametrize("change", ["", "DROP TABLE journal", "PRAGMA user_version = 0"])
+def test_a_damaged_journal_says_where_and_what_to_do(tmp_path: Path, change: str) -> None:
     """A folder that can be written is no way out of that."""
     place = tmp_path / "journal.sqlite"
     started(FileJournal(place), "call-1")
-    with closing(sqlite3.connect(place)) as database:
-        database.execute(change)
-    with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
-        FileJournal(place).get("t", "call-1")
+    if change:
+        with closing(sqlite3.connect(place)) as database:
+            database.execute(change)
+    else:
+        place.write_text("this is no database, and long enough to be one" * 20)
+    for use in (lambda: FileJournal(place).get("t", "call-1"), lambda: started(FileJournal(place), "call-1")):
+        with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
+            use()
 
 
 def test_no_flipped_bit_of_a_row_makes_another_entry(tmp_path: Path) -> None:

@@ -55,10 +55,11 @@ def request_for(place: Path, body: str, *args: str) -> ScriptRequest:
     )
 
 
-def test_a_home_is_there_in_the_next_run(make_runner: MakeRunner, place: Path) -> None:
+def test_a_home_is_there_in_the_next_run_and_in_one_beside_it(make_runner: MakeRunner, place: Path) -> None:
     request = request_for(place, 'cat "$HOME/count" 2>/dev/null; echo again >> "$HOME/count"')
     runner = make_runner()
     assert [runner.run(request).stdout for _ in range(3)] == ["", "again\n", "again\nagain\n"]
+    assert runner.run(replace(request, scratch=None)).stdout == "again\n" * 3
 
 
 def test_what_is_written_to_the_home_and_the_scratch_is_listed_where_it_is(
@@ -67,10 +68,8 @@ def test_what_is_written_to_the_home_and_the_scratch_is_listed_where_it_is(
     body = 'mkdir -p ~/.config; echo 12 > ~/.config/db; echo 345 > "$SKILL_SCRATCH/part.csv"; echo $HOME'
     result = make_runner().run(request_for(place, body))
     home, scratch = place / "state/home", place / "state/thread/scratch"
-    assert [(each.path, each.size) for each in result.kept] == [
-        (f"{home}/.config/db", 3),
-        (f"{scratch}/part.csv", 4),
-    ]
+    kept = {each.path: each.size for each in result.kept}
+    assert kept == {f"{home}/.config/db": 3, f"{scratch}/part.csv": 4}
     assert result.stdout == f"{home}\n"
     assert f"kept at:\n{home}/.config/db (3 bytes)\n{scratch}/part.csv (4 bytes)" in describe(result)
 
@@ -106,21 +105,6 @@ def test_without_a_place_to_keep_it_a_file_is_said_to_be_gone(make_runner: MakeR
     assert not (place / "state/home/y").exists()
 
 
-def test_a_run_that_leaves_nothing_says_nothing(make_runner: MakeRunner, place: Path) -> None:
-    result = make_runner().run(request_for(place, "mktemp -d; ls ~"))
-    assert (result.kept, result.lost) == ((), ())
-    assert list((place / "state/thread/scratch").iterdir()) == []
-
-
-def test_files_of_a_parallel_run_are_shared(make_runner: MakeRunner, place: Path) -> None:
-    runner = make_runner()
-    writing = request_for(place, "echo one > ~/one")
-    runner.run(writing)
-    other = replace(writing, scratch=None, script=place / "skill/other.sh")
-    (place / "skill/other.sh").write_text("cat ~/one")
-    assert runner.run(other).stdout == "one\n"
-
-
 @pytest.mark.parametrize("folder", ["$HOME", "$TMPDIR", "$SKILL_SCRATCH", "."])
 @pytest.mark.variants
 @pytest.mark.skipif(find_spec("skills_agent.sandbox") is None, reason="the extra sandbox is not installed")
@@ -129,9 +113,6 @@ def test_what_a_run_adds_is_bounded_wherever_it_writes(
 ) -> None:
     body = f'cd "{folder}"; n=0; while :; do n=$((n+1)); : > file$n; done'
     assert make_runner(written_files=500).run(request_for(place, body)).stopped == "files"
-
-
-# --- hostile ---
 
 
 def test_a_link_out_of_the_home_is_not_followed(make_runner: MakeRunner, place: Path) -> None:
@@ -171,15 +152,11 @@ def test_pipes_and_sockets_are_neither_waited_for_nor_kept(make_runner: MakeRunn
     result = make_runner().run(request_for(place, body))
     assert result.kept == ()
     assert result.exit_code == 0 or result.level == "landlock"  # which lets it make no socket
-    assert make_runner().run(request_for(place, "ls ~")).stdout == "pipe\n"
-
-
-def test_what_a_script_closes_to_everybody_does_not_stop_the_next_run(
-    make_runner: MakeRunner, place: Path
-) -> None:
     result = make_runner().run(request_for(place, "mkdir ~/dark && echo x > ~/dark/y && chmod 0 ~/dark"))
     assert result.exit_code == 0
-    assert make_runner().run(request_for(place, "echo on")).stdout == "on\n"
+    # What it closes to everybody does not stop the next one, and one that leaves nothing says nothing.
+    result = make_runner().run(request_for(place, "mktemp -d >/dev/null; ls ~"))
+    assert (result.stdout, result.kept, result.lost) == ("dark\npipe\n", (), ())
 
 
 def test_no_file_that_a_script_keeps_gets_the_rights_of_another_user(place: Path) -> None:

@@ -56,15 +56,15 @@ def path_of(source: Source, folder: str) -> str:
     return next(found.path for found in source.scan().skills if found.folder == folder)
 
 
-def test_a_scan_finds_every_skill_in_path_order(make_source: MakeSource) -> None:
-    scan = make_source(TREE).scan()
-
+def test_a_scan_finds_every_skill_in_path_order_and_again(make_source: MakeSource) -> None:
+    source = make_source(TREE)
+    scan = source.scan()
     assert [found.folder for found in scan.skills] == ["csv-report", "release-notes"]
     assert [found.path for found in scan.skills] == sorted({found.path for found in scan.skills})
-    assert [found.size for found in scan.skills] == [
-        len(TREE[folder]["SKILL.md"]) for folder in ("csv-report", "release-notes")
-    ]
+    sizes = [len(TREE[folder]["SKILL.md"]) for folder in ("csv-report", "release-notes")]
+    assert [found.size for found in scan.skills] == sizes
     assert scan.diagnostics == ()
+    assert source.scan() == scan
 
 
 @pytest.mark.parametrize("own", ["scripts", "references", "assets", "evals"])
@@ -80,31 +80,21 @@ def test_what_a_skill_keeps_in_its_own_folders_is_no_skill_and_belongs_to_it(
         own: {"SKILL.md": SKILL.format(name=own)},
     }
     source = make_source(tree)
-
     assert {found.folder for found in source.scan().skills} == {"outer", own}
     fetched = {file.path for file in source.fetch(path_of(source, "outer"))}
     assert fetched == {"SKILL.md", f"{own}/inner/SKILL.md", f"{own}/inner/notes.md"}
 
 
-def test_two_scans_of_the_same_are_equal(make_source: MakeSource) -> None:
-    source = make_source(TREE)
-
-    assert source.scan() == source.scan()
-
-
 def test_a_changed_file_has_another_stamp(make_source: MakeSource) -> None:
     before = make_source(TREE).scan().skills
     changed = {**TREE, "csv-report": {"SKILL.md": SKILL.format(name="csv-report") + "More.\n"}}
-
     after = make_source(changed).scan().skills
-
     assert before[0].stamp != after[0].stamp
     assert before[1].path == after[1].path
 
 
 def test_an_empty_source_has_nothing_to_report(make_source: MakeSource) -> None:
     scan = make_source({}).scan()
-
     assert scan.skills == ()
     assert scan.diagnostics == ()
 
@@ -112,53 +102,31 @@ def test_an_empty_source_has_nothing_to_report(make_source: MakeSource) -> None:
 def test_a_skill_is_read_up_to_the_limit(make_source: MakeSource) -> None:
     source = make_source(TREE)
     path = path_of(source, "csv-report")
-
     assert source.read(path, 1_000) == SKILL.format(name="csv-report").encode()
     assert source.read(path, 3) == b"---"
+    root = source.root(path)
+    assert root is None or os.fspath(root / "SKILL.md") == path
 
 
-def test_a_skill_is_fetched_whole_its_skill_file_first(make_source: MakeSource) -> None:
-    source = make_source(TREE)
-
-    files = {file.path: file.content for file in source.fetch(path_of(source, "csv-report"))}
-
-    assert files == {
-        "SKILL.md": SKILL.format(name="csv-report").encode(),
-        "README.md": b"\xff\xfe\x00",
-        "references/deep/notes.md": b"# Notes\n",
-        "scripts/profile.py": b"print(1)\n",
-    }
-    assert next(iter(files)) == "SKILL.md"
-    assert [file.path for file in source.fetch(path_of(source, "release-notes"))] == ["SKILL.md"]
-
-
-def test_a_fetched_skill_is_one_snapshot_whatever_source_it_is_from(
+def test_a_skill_is_fetched_whole_and_is_one_snapshot_whatever_source_it_is_from(
     make_source: MakeSource, tmp_path: Path
 ) -> None:
     source = make_source(TREE)
+    fetched = list(source.fetch(path_of(source, "csv-report")))
+    wanted = {path: as_bytes(content) for path, content in TREE["csv-report"].items()}
+    assert {file.path: file.content for file in fetched} == wanted
+    assert fetched[0].path == "SKILL.md"
+    assert [file.path for file in source.fetch(path_of(source, "release-notes"))] == ["SKILL.md"]
     store = SnapshotStore(tmp_path / "snapshots")
-
-    fetched = store.put(source.fetch(path_of(source, "csv-report")))
-
-    files = [SkillFile(path, as_bytes(content)) for path, content in TREE["csv-report"].items()]
-    assert fetched == store.put(files)
-    assert (fetched.folder / "scripts" / "profile.py").read_bytes() == b"print(1)\n"
+    snapshot = store.put(fetched)
+    assert snapshot == store.put([SkillFile(*each) for each in wanted.items()])
+    assert (snapshot.folder / "scripts" / "profile.py").read_bytes() == b"print(1)\n"
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "elsewhere/SKILL.md", "", "mine:../x/SKILL.md"])
 def test_a_path_that_is_not_of_the_source_is_an_os_error(make_source: MakeSource, path: str) -> None:
     source = make_source(TREE)
-
     with pytest.raises(OSError):
         source.read(path, 100)
     with pytest.raises(OSError):
         list(source.fetch(path))
-
-
-def test_the_root_is_a_folder_with_the_skill_or_nothing(make_source: MakeSource) -> None:
-    source = make_source(TREE)
-    path = path_of(source, "csv-report")
-
-    root = source.root(path)
-
-    assert root is None or os.fspath(root / "SKILL.md") == path
