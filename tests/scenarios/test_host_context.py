@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.tools import tool
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -18,7 +18,6 @@ from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.context import Context, ContextError
 from tests.agents import call, calls
-from tests.scenarios.test_library import Outer
 
 LISTS: list[Any] = [calls(call("list_dir")), calls(call("list_dir", path="a")), "done"]
 
@@ -53,7 +52,7 @@ def agent(workspace: Path) -> Any:
 
 
 def as_subgraph(agent: Any, schema: Any) -> Any:
-    builder = StateGraph(Outer, schema)
+    builder = StateGraph(MessagesState, schema)
     builder.add_node("agent", agent)
     builder.add_edge(START, "agent")
     builder.add_edge("agent", END)
@@ -61,7 +60,7 @@ def as_subgraph(agent: Any, schema: Any) -> Any:
 
 
 def in_a_node(agent: Any, schema: Any) -> Any:
-    builder = StateGraph(Outer, schema)
+    builder = StateGraph(MessagesState, schema)
     builder.add_node("agent", lambda state: {"messages": agent.invoke(state)["messages"]})
     builder.add_edge(START, "agent")
     builder.add_edge("agent", END)

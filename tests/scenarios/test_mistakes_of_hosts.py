@@ -6,18 +6,99 @@ from uuid import UUID
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from skills_agent.graph import Settings, SettingsError, ThreadError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.services import HostParts
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.state.schema import AgentInput
+from tests.kit import MakeAgent
+from tests.openai_server import OpenAIServer
 
 
-def agent_of(workspace: Path, *, kept: bool = True) -> CompiledAgent:
-    made = build_graph(Settings(workspace=workspace, audit="off"), model=ScriptedChatModel(["yes", "yes"]))
-    return made.compile(checkpointer=InMemorySaver() if kept else None)
+def weather(town: str) -> str:
+    """Tell the weather."""
+    return town
+
+
+def named(name: str, **metadata: Any) -> Any:
+    return StructuredTool.from_function(weather, name=name, metadata=metadata)
+
+
+async def later(_: object) -> str:
+    return "later"
+
+
+WEATHER, SEARCH = named("weather"), {"type": "web_search"}
+SEARCH_OF_ANTHROPIC = {"type": "web_search_20250305", "name": "web_search"}
+FORM = {"title": "Town", "type": "object", "properties": {"city": {"type": "string"}}}
+CHAT = OpenAIServer("http://127.0.0.1:9/v1").chat()
+CONFIGURED = CHAT.configurable_fields(model_name=ConfigurableField("which"))
+NO_LIMITS = (0, -1, "60", True, float("nan"))
+NO_TEXT = "a text, a SystemMessage, or a function of the state.*not "
+ONE_FORM = "`response_format` takes a pydantic model"
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"tools": weather}, "put this one in brackets"),
+        ({"tools": "weather"}, "put this one in brackets"),
+        ({"tools": SEARCH}, "put this one in brackets"),
+        ({"tools": [{"type": "function", "function": {"name": "x"}}]}, "tool"),
+        ({"tools": [{"name": "x", "input_schema": {}}]}, "tool"),
+        ({"tools": [7]}, "tool"),
+        ({"tools": [{}]}, "tool"),
+        ({"tools": [SEARCH, SEARCH_OF_ANTHROPIC]}, "Two of the provider's tools are named web_search"),
+        ({"tools": [SEARCH, named("web_search")]}, "both named web_search"),
+        *(({"tools": [named("x", timeout=each)]}, "x needs metadata") for each in NO_LIMITS),
+        ({"skill_tools": WEATHER}, "tool"),
+        ({"skill_tools": [SEARCH]}, "tool"),
+        ({"skill_tools": [WEATHER, WEATHER]}, "tool"),
+        ({"skill_tools": [named("read_file")]}, "tool"),
+        ({"skill_tools": [named("load_skill")]}, "tool"),
+        ({"skill_tools": [WEATHER], "tools": [WEATHER]}, "tool"),
+        ({"skill_tools": [WEATHER], "tools": [named("call_tool")]}, "tool"),
+        ({"skill_tools": [WEATHER], "tools": [{"type": "web", "name": "weather"}]}, "tool"),
+        ({"model": RunnableLambda(str)}, "a Runnable around one"),
+        ({"model": lambda: 1}, "a Runnable around one"),
+        ({"model": CHAT | str}, "a Runnable around one"),
+        ({"model": CONFIGURED}, "a Runnable around one"),
+        ({"model": CONFIGURED.with_fallbacks([CHAT])}, "a Runnable around one"),
+        ({"model": CHAT.with_fallbacks([CONFIGURED.with_retry()])}, "a Runnable around one"),
+        ({"model": CHAT.bind_tools([SEARCH]).with_retry()}, r"build_graph\(tools="),
+        ({"system_prompt": 7}, f"{NO_TEXT}int"),
+        ({"system_prompt": ["a"]}, f"{NO_TEXT}list"),
+        ({"system_prompt": later}, f"{NO_TEXT}a coroutine function"),
+        ({"response_format": {**FORM, "title": "weather"}, "tools": [WEATHER]}, "A tool is named weather"),
+        ({"response_format": {**FORM, "title": "load_skill"}}, "A tool is named load_skill"),
+        # LangChain's agents take seconds to import.
+        pytest.param({"response_format": int}, ONE_FORM, marks=pytest.mark.slow),
+        pytest.param({"response_format": list[Settings]}, ONE_FORM, marks=pytest.mark.slow),
+        pytest.param({"response_format": {"type": "array"}}, "that of an object", marks=pytest.mark.slow),
+        pytest.param({"response_format": {**FORM, "type": "objekt"}}, "no JSON", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_when_the_graph_is_built(
+    workspace: Path, parts: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        build_graph(Settings(workspace=workspace), **{"model": ScriptedChatModel(["done"]), **parts})
+
+
+def test_tools_may_be_none_or_any_iterable_and_help_explains_what_a_program_may_bring(
+    workspace: Path,
+) -> None:
+    build_graph(Settings(workspace=workspace), tools=None).compile()
+    build_graph(Settings(workspace=workspace), tools=iter([weather])).compile()  # type: ignore[arg-type]
+    page, misspelt = build_graph.__doc__ or "", {"approver": ()}
+    assert [name for name in HostParts.__annotations__ if f"`{name}`" not in page] == []
+    with pytest.raises(TypeError, match="unexpected keyword argument 'approver'"):
+        build_graph(Settings(), **misspelt)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -33,20 +114,7 @@ def test_what_is_no_settings_is_named(settings: Any, said: str) -> None:
     assert said in str(told.value)
 
 
-def test_tools_may_be_none_and_are_a_list(workspace: Path) -> None:
-    def weather(place: str) -> str:
-        """Tell the weather."""
-        return place
-
-    settings = Settings(workspace=workspace)
-    build_graph(settings, tools=None).compile()
-    build_graph(settings, tools=iter([weather])).compile()  # type: ignore[arg-type]
-    for tools in (weather, "weather", {"type": "web_search"}):
-        with pytest.raises(SettingsError, match="put this one in brackets"):
-            build_graph(settings, tools=tools)  # type: ignore[arg-type]
-
-
-def test_a_misspelt_workspace_is_refused_and_not_made(
+def test_a_folder_that_is_not_there_is_refused_and_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = tmp_path / "projekt"
@@ -56,16 +124,24 @@ def test_a_misspelt_workspace_is_refused_and_not_made(
     with pytest.raises(SettingsError, match=r"Setting workspace \(from SKILLS_AGENT_WORKSPACE\)"):
         Settings.load()
     assert not nowhere.exists()
-
-
-def test_a_current_folder_that_is_gone_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SKILLS_AGENT_WORKSPACE", raising=False)
-    (gone := tmp_path / "gone").mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+    monkeypatch.delenv("SKILLS_AGENT_WORKSPACE")
+    nowhere.mkdir()
+    monkeypatch.chdir(nowhere)
+    nowhere.rmdir()
     for made in (Settings, Settings.load):
         with pytest.raises(SettingsError, match="The current folder is gone"):
             made()
+
+
+def agent_of(workspace: Path, *, kept: bool = True) -> CompiledAgent:
+    made = build_graph(Settings(workspace=workspace, audit="off"), model=ScriptedChatModel(["yes", "yes"]))
+    return made.compile(checkpointer=InMemorySaver() if kept else None)
+
+
+def test_it_runs_without_a_checkpointer_and_without_a_context(workspace: Path) -> None:
+    given: Any
+    for given in ([("user", "hi")], "hi", [{"role": "user", "content": "hi"}], [HumanMessage("hi")]):
+        assert agent_of(workspace, kept=False).invoke({"messages": given})["answer"] == "yes"
 
 
 @pytest.mark.parametrize("configurable", [{}, {"thread_id": None}, {"thread_id": True}, {"thread_id": ["1"]}])
@@ -101,22 +177,20 @@ async def test_a_thread_may_be_named_by_a_number_or_a_uuid(workspace: Path, thre
 
 @pytest.mark.parametrize("kind", [["text"], {"text": 1}, None])
 def test_a_message_that_langchain_fails_at_is_refused_before_it_is_kept(
-    workspace: Path, kind: object
+    make_agent: MakeAgent, kind: object
 ) -> None:
-    agent: Any = agent_of(workspace)
-    config = {"configurable": {"thread_id": "1"}}
-    agent.invoke({"messages": [HumanMessage("Is it?")]}, config)
-    before = agent.get_state(config)
+    agent = make_agent(["yes", "yes"])
+    agent.say("Is it?")
+    before = agent.state
     for message in (HumanMessage([{"type": kind, "text": "And?"}]), AIMessage([{"type": kind}])):
-        update = {"messages": [message]}
+        update: Any = {"messages": [message]}
+        for given in (update, Command(update=update)):
+            with pytest.raises(ThreadError, match="is a name, not"):
+                agent.run(given)
         with pytest.raises(ThreadError, match="is a name, not"):
-            agent.invoke(update, config)
-        with pytest.raises(ThreadError, match="is a name, not"):
-            agent.invoke(Command(update=update), config)
-        with pytest.raises(ThreadError, match="is a name, not"):
-            agent.update_state(config, update)
-    assert agent.get_state(config) == before
-    assert agent.invoke({"messages": [HumanMessage("And?")]}, config)["answer"] == "yes"
+            agent.graph.update_state(agent.config, update)
+    assert agent.state == before
+    assert agent.say("And?")["answer"] == "yes"
 
 
 async def test_an_input_of_which_nothing_would_arrive_is_refused(workspace: Path) -> None:

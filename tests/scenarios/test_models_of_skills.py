@@ -1,56 +1,46 @@
 """Skills that name a model or an effort: it is asked where the operator allows it, and no turn is lost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph import Context, Settings, build_graph
+from skills_agent.graph import Context, Settings
 from skills_agent.graph.layers import read_workspace_file
 from skills_agent.graph.models.provider import make_models
 from skills_agent.nodes.model_errors import ModelCallError
 from skills_agent.state.records import LoadedSkill
-from tests.agents import write_skill
+from tests.agents import Agent, write_skill
 from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
 from tests.openai_server import Answer, Call, Completion, OpenAIServer, error
 
 FIRST, SECOND, THIRD = "openai:first", "openai:second", "openai:third"
 
 
-class Asked:
-    """An agent whose models are on a server, which answers with the name of the model."""
+MakeAsked = Callable[..., Agent]
 
-    def __init__(self, server: OpenAIServer, workspace: Path, saver: Any = None, **settings: Any) -> None:
-        server.respond = lambda body: Completion(f"I am {body['model']}.")
-        chosen = {"model": FIRST, "allowed_models": (SECOND, THIRD), **settings}
-        own = Settings(workspace=workspace, home=workspace, bundled_skills=False, **chosen)
-        self.graph = build_graph(own).compile(checkpointer=saver or InMemorySaver())
-        self.config: Any = {"configurable": {"thread_id": "1"}}
-        self.events: list[Any] = []
 
-    def say(self, text: str, **context: Any) -> str:
-        """Return the answer; events of the turn are kept."""
-        said = {"messages": [("user", text)]}
-        parts = self.graph.stream(said, self.config, stream_mode="custom", context=Context(**context))
-        self.events = [*parts]
-        return str(self.values["answer"])
+@pytest.fixture
+def asked(make_agent: MakeAgent, server: OpenAIServer) -> MakeAsked:
+    """Return what makes an agent whose models are on a server, which answers with the name of the model."""
+    server.respond = lambda body: Completion(f"I am {body['model']}.")
+    return lambda **more: make_agent(None, **{"model": FIRST, "allowed_models": (SECOND, THIRD), **more})
 
-    @property
-    def values(self) -> dict[str, Any]:
-        """Return the channels."""
-        values: dict[str, Any] = self.graph.get_state(self.config).values
-        return values
 
-    def receipts(self) -> list[str]:
-        """Return what the newest loads said."""
-        return [each.text for each in self.values["messages"] if each.name == "load_skill"]
+def say(agent: Agent, text: str, **context: Any) -> str:
+    return str(agent.say(text, context=Context(**context))["answer"])
 
-    def told(self) -> list[str]:
-        """Return why replies of the turn were given up."""
-        return [each["reason"] for each in self.events if each["type"] == "skills_agent.reply_withdrawn"]
+
+def withdrawn(agent: Agent, text: str) -> list[str]:
+    """Run a turn, and return why replies of it were given up."""
+    parts = agent.graph.stream({"messages": [("user", text)]}, agent.config, stream_mode="custom")
+    return [each["reason"] for each in parts if each["type"] == "skills_agent.reply_withdrawn"]
+
+
+def receipts(agent: Agent) -> list[str]:
+    return [each.text for each in agent.tool_messages("load_skill")]
 
 
 def skill(folder: Path, name: str, fields: str) -> None:
@@ -58,45 +48,45 @@ def skill(folder: Path, name: str, fields: str) -> None:
 
 
 def test_the_model_of_a_loaded_skill_is_asked_until_it_is_unloaded_and_each_is_counted(
-    server: OpenAIServer, workspace: Path, skills_dir: Path, tmp_path: Path
+    asked: MakeAsked, skills_dir: Path
 ) -> None:
     skill(skills_dir, "alpha", "model: openai/second")
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = Asked(server, workspace, saver)
-        assert agent.say("hello") == "I am first."
-        assert agent.say("/alpha go") == "I am second."
-        assert "model" not in agent.receipts()[0]
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = Asked(server, workspace, saver)  # as another process does
-        assert agent.say("go on") == "I am second."
-        assert agent.say("/unload alpha and go on") == "I am first."
-        usage = agent.values["usage"]
+    agent = asked()
+    assert [say(agent, text) for text in ("hello", "/alpha go")] == ["I am first.", "I am second."]
+    assert "model" not in receipts(agent)[0]
+    agent = asked(checkpointer=agent.checkpointer)  # as another process does
+    assert say(agent, "go on") == "I am second."
+    assert say(agent, "/unload alpha and go on") == "I am first."
+    usage = agent.values["usage"]
     assert {name: each["model_calls"] for name, each in usage["by_model"].items()} == {FIRST: 2, SECOND: 2}
     assert sum(each["input_tokens"] for each in usage["by_model"].values()) == usage["thread"]["input_tokens"]
 
 
-def test_the_skill_that_was_loaded_last_decides_and_its_receipt_says_so(
-    server: OpenAIServer, workspace: Path, skills_dir: Path
+def test_the_skill_that_was_loaded_last_decides_but_for_who_calls_the_agent_and_its_receipt_says_so(
+    asked: MakeAsked, skills_dir: Path
 ) -> None:
-    for name, model in (("alpha", "openai:second"), ("beta", "third"), ("gamma", "inherit")):
+    for name, model in (("alpha", SECOND), ("beta", "third"), ("gamma", "inherit"), ("delta", SECOND)):
         skill(skills_dir, name, f"model: {model}")
-    agent = Asked(server, workspace)
-    assert [agent.say(f"/{name} go") for name in ("beta", "alpha", "gamma")][1:] == ["I am second."] * 2
-    beta, alpha, gamma = agent.receipts()
+    agent = asked()
+    assert [say(agent, f"/{name} go") for name in ("beta", "alpha", "gamma")][1:] == ["I am second."] * 2
+    beta, alpha, gamma = receipts(agent)
     said = "`model: openai:second` counts, as it was loaded last, not `openai:third` of beta."
     assert (said in alpha, "model" in beta, "model" in gamma) == (True, False, False)
-    assert agent.say("/unload alpha and go on") == "I am third."
+    assert say(agent, "/unload alpha and go on") == "I am third."
+    assert say(agent, "/delta go", model=FIRST) == "I am first."
+    assert "is ignored: whoever calls the agent chose its model." in receipts(agent)[-1]
+    assert say(agent, "go on") == "I am second."
 
 
 def test_a_skill_that_runs_by_itself_has_its_model_there_alone(
-    server: OpenAIServer, workspace: Path, skills_dir: Path
+    asked: MakeAsked, server: OpenAIServer, skills_dir: Path
 ) -> None:
     skill(skills_dir, "alpha", "model: second\neffort: low\ncontext: fork")
-    agent = Asked(server, workspace)
+    agent = asked()
     server.answers.append(Completion(calls=[Call("load_skill", {"name": "alpha"}, "c1")]))
-    assert agent.say("go") == "I am first."
-    asked = [(each.body["model"], each.body.get("reasoning_effort")) for each in server.requests]
-    assert asked == [("first", None), ("second", "low"), ("first", None)]
+    assert say(agent, "go") == "I am first."
+    sent = [(each.body["model"], each.body.get("reasoning_effort")) for each in server.requests]
+    assert sent == [("first", None), ("second", "low"), ("first", None)]
     assert [*agent.values["usage"]["by_model"]] == [FIRST, SECOND]
 
 
@@ -111,27 +101,16 @@ def test_a_skill_that_runs_by_itself_has_its_model_there_alone(
     ],
 )
 def test_a_model_that_is_not_allowed_is_said_once_and_ignored(
-    server: OpenAIServer, workspace: Path, skills_dir: Path, wish: str, why: str
+    asked: MakeAsked, server: OpenAIServer, skills_dir: Path, wish: str, why: str
 ) -> None:
     skill(skills_dir, "alpha", f"model: {wish}")
-    agent = Asked(server, workspace)
-    assert (agent.say("/alpha go"), agent.say("go on")) == ("I am first.", "I am first.")
-    (receipt,) = agent.receipts()
+    agent = asked()
+    assert withdrawn(agent, "/alpha go") == []
+    assert say(agent, "go on") == "I am first."
+    (receipt,) = receipts(agent)
     assert why in receipt
     (loaded,) = [each for each in server.requests[0].body["messages"] if each["role"] == "tool"]
     assert why in loaded["content"]
-    assert agent.told() == []
-
-
-def test_whoever_calls_the_agent_keeps_the_model_that_they_chose(
-    server: OpenAIServer, workspace: Path, skills_dir: Path
-) -> None:
-    skill(skills_dir, "alpha", "model: openai:second")
-    agent = Asked(server, workspace)
-    assert agent.say("/alpha go", model=THIRD) == "I am third."
-    assert "is ignored: whoever calls the agent chose its model." in agent.receipts()[0]
-    assert agent.say("go on", model=FIRST) == "I am first."
-    assert agent.say("go on") == "I am second."
 
 
 def test_a_model_that_a_person_chose_on_the_command_line_stays(cli: CommandLine) -> None:
@@ -145,6 +124,12 @@ def test_a_model_that_a_person_chose_on_the_command_line_stays(cli: CommandLine)
     assert "whoever calls the agent chose its model" in told
     assert told.endswith("\n\nfirst\n")
     assert cli.run("ask", "go on", "--thread", "b").out == "first\n"
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(name, "x")
 
 
 def loaded(model: str | None = None, **more: Any) -> dict[str, LoadedSkill]:
@@ -165,25 +150,18 @@ def loaded(model: str | None = None, **more: Any) -> dict[str, LoadedSkill]:
         ("openai:first", ["*"], "gpt-5", "openai:first"),
     ],
 )
+@pytest.mark.usefixtures("server", "keys")
 def test_a_skill_leads_to_another_provider_only_where_the_operator_wrote_that(
-    server: OpenAIServer,
-    workspace: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    own: str,
-    allowed: Sequence[str] | None,
-    wish: str,
-    asked: str,
+    workspace: Path, own: str, allowed: Sequence[str] | None, wish: str, asked: str
 ) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     given = {} if allowed is None else {"allowed_models": tuple(allowed)}
     settings = Settings.load_own(workspace, home=workspace, model=own, **given)
     chosen = make_models(settings, None).for_skills(Context(), loaded(wish))
     assert (chosen.name, bool(chosen.said)) == (asked, asked == own)
 
 
-def test_an_untrusted_workspace_does_not_lead_a_skill_to_another_provider(
-    server: OpenAIServer, workspace: Path
-) -> None:
+@pytest.mark.usefixtures("server")
+def test_an_untrusted_workspace_does_not_lead_a_skill_to_another_provider(workspace: Path) -> None:
     (workspace / ".agent").mkdir()
     (workspace / ".agent" / "config.toml").write_text('allowed_models = ["openai:second"]\n')
     settings = Settings.load_own(workspace, home=workspace, model="offline")
@@ -199,29 +177,29 @@ def test_an_untrusted_workspace_does_not_lead_a_skill_to_another_provider(
     [(SECOND, error(404, "none"), 0), (SECOND, Completion(""), 22), ("mistralai:x", None, 0)],
 )
 def test_a_model_that_gives_no_answer_is_told_once_a_turn_counted_and_the_operators_answers(
-    server: OpenAIServer, workspace: Path, skills_dir: Path, wish: str, broken: Answer | None, lost: int
+    asked: MakeAsked, server: OpenAIServer, skills_dir: Path, wish: str, broken: Answer | None, lost: int
 ) -> None:
     skill(skills_dir, "alpha", f"model: {wish}")
-    agent = Asked(server, workspace, allowed_models=(SECOND, "mistralai:*"))
+    agent = asked(allowed_models=(SECOND, "mistralai:*"))
     replies = iter([Completion(calls=[Call("list_dir", {"path": "."}, "c1")]), Completion("Done.")] * 2)
     server.respond = lambda body: (broken if body["model"] == "second" else None) or next(replies)
     for text in ("/alpha go", "go on"):
         server.requests.clear()
-        assert agent.say(text) == "Done."
-        reason = agent.told()[-1]
+        reason = withdrawn(agent, text)[-1]
+        assert agent.values["answer"] == "Done."
         assert wish in reason
         assert reason.endswith("is asked, as the operator set it.")
-        asked = [each.body["model"] for each in server.requests]
-        assert asked == [*["second"] * (1 + lost // 22 if broken else 0), "first", "first"]
+        sent = [each.body["model"] for each in server.requests]
+        assert sent == [*["second"] * (1 + lost // 22 if broken else 0), "first", "first"]
     counted = {name: each["input_tokens"] for name, each in agent.values["usage"]["by_model"].items()}
     assert counted == {FIRST: 44, **({SECOND: 2 * lost} if lost else {})}
 
 
 def test_older_turns_are_summed_up_by_the_model_that_reads_them_and_for_its_window(
-    server: OpenAIServer, workspace: Path, skills_dir: Path
+    asked: MakeAsked, workspace: Path, skills_dir: Path
 ) -> None:
     skill(skills_dir, "alpha", "model: second")
-    agent = Asked(server, workspace, context_window=6_000)
+    agent = asked(context_window=6_000)
     for text in ("/alpha go", *["word " * 2_000] * 4):
         agent.say(text)
     assert agent.values["summary"]["by"] == SECOND
@@ -232,28 +210,27 @@ def test_older_turns_are_summed_up_by_the_model_that_reads_them_and_for_its_wind
 
 
 def test_the_effort_of_a_skill_reaches_the_server_and_one_that_it_refuses_is_left_out(
-    server: OpenAIServer, workspace: Path, skills_dir: Path
+    asked: MakeAsked, server: OpenAIServer, skills_dir: Path
 ) -> None:
     for name, effort in (("alpha", "High"), ("beta", "low"), ("gamma", "hard")):
         skill(skills_dir, name, f"effort: {effort}")
-    agent = Asked(server, workspace)
+    agent = asked()
     for text in (
         "hello",
         "/alpha go",
         "/beta go",
         "/gamma go",
         "/unload beta and go on",
-        "/unload alpha and go on",
+        "/unload alpha too",
     ):
         agent.say(text)
     efforts = [each.body.get("reasoning_effort") for each in server.requests]
     assert efforts == [None, "high", "low", "low", "high", None]
-    assert "`effort: low` counts, as it was loaded last, not `high` of alpha." in agent.receipts()[1]
-    answers = server.respond
-    assert answers
+    assert "`effort: low` counts, as it was loaded last, not `high` of alpha." in receipts(agent)[1]
+    answers: Any = server.respond
     server.respond = lambda body: error(400, "unsupported") if "reasoning_effort" in body else answers(body)
-    assert agent.say("/alpha again") == "I am first."
-    assert len(agent.told()) == 1
+    assert len(withdrawn(agent, "/alpha again")) == 1
+    assert agent.values["answer"] == "I am first."
     server.respond = lambda body: error(500, "down", ("retry-after", "0"))  # no matter of the effort
     with pytest.raises(ModelCallError):
         agent.say("/beta again")
@@ -268,27 +245,17 @@ def test_the_effort_of_a_skill_reaches_the_server_and_one_that_it_refuses_is_lef
         ("openai:gpt-5-mini", "max", {}, "the model does not take it"),
         ("openai:any", "max", {"reasoning_effort": "low"}, "the operator set low"),
         ("offline", "low", {}, "the model does not take it"),
-        *(
-            pytest.param(model, effort, {}, why, marks=pytest.mark.slow)
-            for model, effort, why in (
-                ("anthropic:claude-opus-5-5", "max", ""),
-                ("google_genai:gemini-9", "high", ""),
-                ("google_genai:gemini-9", "max", "the model does not take it"),
-            )
+        pytest.param("anthropic:claude-opus-5-5", "max", {}, "", marks=pytest.mark.slow),
+        pytest.param("google_genai:gemini-9", "high", {}, "", marks=pytest.mark.slow),
+        pytest.param(
+            "google_genai:gemini-9", "max", {}, "the model does not take it", marks=pytest.mark.slow
         ),
     ],
 )
+@pytest.mark.usefixtures("server", "keys")
 def test_an_effort_is_given_to_a_class_that_declares_it_and_a_model_that_has_it(
-    server: OpenAIServer,
-    workspace: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    effort: str,
-    parameters: dict[str, Any],
-    why: str,
+    workspace: Path, model: str, effort: str, parameters: dict[str, Any], why: str
 ) -> None:
-    for name in ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
-        monkeypatch.setenv(name, "x")
     settings = Settings(workspace=workspace, home=workspace, model=model, model_parameters=parameters)
     chosen = make_models(settings, None).for_skills(Context(), loaded(effort=effort))
     assert chosen.said == ([("alpha", f"`effort: {effort}` is ignored: {why}.")] if why else [])

@@ -11,15 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.tools import BaseTool, tool
-from langgraph.checkpoint.memory import InMemorySaver
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command
 from pydantic import BaseModel
 
-from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.settings import SettingsError
 from skills_agent.nodes.scoped_tools import ScopedTools
 from skills_agent.state.context import Context
 from tests.agents import Agent, Recorder, call, calls, write_skill
@@ -27,7 +23,6 @@ from tests.forked import run_forked
 from tests.graph.cli.command_line import CommandLine
 from tests.kit import MakeAgent
 from tests.openai_server import Call, Completion, OpenAIServer
-from tests.scenarios.test_prompt_prefix import assert_grows_at_its_end
 from tests.strict_providers import PROVIDERS, strict_server
 
 LOAD, UNLOAD = call("load_skill", name="inventory"), call("unload_skill", name="inventory")
@@ -53,10 +48,6 @@ weather.metadata = {"risk": "read"}
 TOOLS = (take_stock, weather)
 
 
-def named(name: str) -> BaseTool:
-    return weather.model_copy(update={"name": name})
-
-
 @pytest.fixture(autouse=True)
 def skills(skills_dir: Path) -> None:
     write_skill(skills_dir, "inventory", "Counts things.\nmetadata:\n  include_tools: take_stock")
@@ -78,20 +69,17 @@ def test_a_person_is_asked_about_the_tool_and_the_model_reads_call_tool(make_age
     assert result.name == "call_tool"
     assert '{"name": "take_stock", "description": "Take things of one kind out of' in recorder.texts[1]
     assert '"weather"' not in recorder.texts[1]
-    assert_grows_at_its_end(recorder.prompts)
 
 
 def test_a_skill_that_brings_a_tool_leaves_the_tools_and_earlier_messages_of_a_request_as_they_are(
-    workspace: Path, server: OpenAIServer
+    make_agent: MakeAgent, server: OpenAIServer
 ) -> None:
-    made = (call("load_skill", name="plain"), LOAD, TAKE)
-    made_calls = [Call(each["name"], each["args"], f"c{number}") for number, each in enumerate(made)]
-    server.answers += [*(Completion(calls=[each]) for each in made_calls), Completion("done")]
-    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False, model="openai:gpt-4o")
-    agent = build_graph(settings, skill_tools=TOOLS).compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
-    agent.invoke({"messages": [HumanMessage("go")]}, config)
-    agent.invoke(Command(resume={"decisions": [APPROVE]}), config)
+    for number, each in enumerate((call("load_skill", name="plain"), LOAD, TAKE)):
+        server.answers.append(Completion(calls=[Call(each["name"], each["args"], f"c{number}")]))
+    server.answers.append(Completion("done"))
+    agent = make_agent("openai:gpt-4o", skill_tools=TOOLS)
+    agent.say("go")
+    agent.answer(APPROVE)
     bodies = [request.body for request in server.requests]
     names = {each["function"]["name"] for each in bodies[0]["tools"]}
     assert names & {"call_tool", "take_stock", "weather"} == {"call_tool"}
@@ -132,13 +120,11 @@ def test_arguments_are_checked_and_a_model_may_call_a_tool_of_an_active_skill_di
     make_agent: MakeAgent,
 ) -> None:
     given = ({"city": "Oslo"}, '{"town": "Oslo"}', "Oslo")
-    by_call_tool = [call("call_tool", name="weather", arguments=each) for each in given]
-    replies = [
-        calls(call("load_skill", name="sky")),
-        calls(*by_call_tool, call("weather", town="Rome")),
-        "done",
+    made = [
+        *(call("call_tool", name="weather", arguments=each) for each in given),
+        call("weather", town="Rome"),
     ]
-    agent = make_agent(replies, skill_tools=TOOLS)
+    agent = make_agent([calls(call("load_skill", name="sky")), calls(*made), "done"], skill_tools=TOOLS)
     agent.say("go")
     wrong = "The arguments of weather are not valid: town: Field required"
     told = [each.text for each in agent.tool_messages("weather")]
@@ -158,26 +144,6 @@ def test_an_edit_and_a_grant_speak_of_the_tool(make_agent: MakeAgent) -> None:
         agent.say("go")
         agent.answer({"type": "edit", "edited_action": {"name": name, "args": edited}})
         assert said in agent.transcript[-2].text
-
-
-@pytest.mark.parametrize(
-    ("tools", "skill_tools"),
-    [
-        ([weather], [weather]),
-        ([], [weather, weather]),
-        ([], [named("read_file")]),
-        ([], [named("load_skill")]),
-        ([named("call_tool")], [weather]),
-        ([{"type": "web", "name": "weather"}], [weather]),
-        ([], [{"type": "web_search"}]),
-        ([], weather),
-    ],
-)
-def test_names_that_clash_are_an_error_when_the_agent_is_built(
-    make_agent: MakeAgent, tools: list[Any], skill_tools: Any
-) -> None:
-    with pytest.raises(SettingsError):
-        make_agent(["done"], tools=tools, skill_tools=skill_tools)
 
 
 def test_the_receipt_lint_and_doctor_name_a_tool_that_nobody_registered(
@@ -243,19 +209,20 @@ class Price(BaseModel):
 @pytest.mark.slow
 @pytest.mark.parametrize("in_a_form", [False, True])
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
-def test_every_provider_takes_the_calls(workspace: Path, provider: str, *, in_a_form: bool) -> None:
+def test_every_provider_takes_the_calls(make_agent: MakeAgent, provider: str, *, in_a_form: bool) -> None:
+    """Also where the provider is given the form: `load_skill` is not strict."""
     from langchain.agents.structured_output import ProviderStrategy  # noqa: PLC0415 - seconds
 
-    form = ProviderStrategy(Price) if in_a_form else None
     town: Any = {"town": "Oslo"}
     args = {"name": "weather", "arguments": json.dumps(town) if in_a_form else town}
-    load = {"name": "sky"}
-    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    given = {"name": "sky", "source": None, "arguments": None, "reason": None}
     with strict_server(provider) as server:
-        agent = build_graph(settings, model=server.model(), skill_tools=TOOLS, response_format=form)
-        made = [Call("load_skill", load, "c1"), Call("call_tool", args, "c2")]
+        parts = {"response_format": ProviderStrategy(Price)} if in_a_form else {}
+        agent = make_agent(server.model(), skill_tools=TOOLS, parts=parts)
+        made = [Call("load_skill", given, "c1"), Call("call_tool", args, "c2")]
         server.replies += [*(Completion(calls=[each]) for each in made), Completion('{"cents": 5}')]
-        result = agent.compile().invoke({"messages": [HumanMessage("go")]})
-        assert [each.text for each in result["messages"] if each.name == "weather"] == ["rain in Oslo"]
+        result = agent.say("go")
+        assert [each.text for each in agent.tool_messages("weather")] == ["rain in Oslo"]
+        assert result.get("structured_response") == (Price(cents=5) if in_a_form else None)
         assert server.faults == []
         assert ("A JSON object." in json.dumps(server.requests[0])) == in_a_form

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +11,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Command, interrupt
 
-from skills_agent.graph.settings import SettingsError
-from tests.agents import Agent, call, calls
+from tests.agents import FREE, Agent, call, calls
 from tests.kit import MakeAgent
 
 SECONDS = 0.3
@@ -32,7 +32,7 @@ class Site:
         self.may_end.wait(60)
         return "deployed"
 
-    async def adeploy(self, *, stubborn: bool = False) -> str:
+    async def adeploy(self, *, stubborn: bool) -> str:
         """Deploy, and hang."""
         self.begun += 1
         try:
@@ -54,18 +54,8 @@ def tool_of(function: Callable[..., Any], **metadata: Any) -> BaseTool:
     return StructuredTool.from_function(function, name="deploy", metadata=metadata)
 
 
-def coroutine_of(function: Callable[..., Any]) -> BaseTool:
-    return StructuredTool.from_function(coroutine=function, name="deploy", description="Deploy.")
-
-
 def results(agent: Agent) -> list[str]:
     return [str(each.text) for each in agent.tool_messages("deploy")]
-
-
-def wait_until_idle() -> None:
-    for thread in threading.enumerate():
-        if thread.name == "deploy":
-            thread.join(60)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -74,53 +64,36 @@ def test_a_function_that_hangs_is_given_up_and_never_started_beside_itself(
     make_agent: MakeAgent, site: Site, is_async: bool
 ) -> None:
     script = [DEPLOY, DEPLOY, "It hangs.", DEPLOY, "Done."]
-    agent = make_agent(
-        script,
-        tools=[tool_of(site.deploy, timeout=SECONDS)],
-        require_approval_for=[],
-    )
-    if is_async:
-        asyncio.run(agent.graph.ainvoke(HELLO, agent.config))
-    else:
-        agent.run(HELLO)
+    agent = make_agent(script, tools=[tool_of(site.deploy, timeout=SECONDS)], **FREE)
+    run = partial(agent.graph.ainvoke, HELLO, agent.config)
+    asyncio.run(run()) if is_async else agent.run(HELLO)
     first, second = results(agent)
     assert "Outcome unknown: deploy did not return within its 0.3 seconds; it cannot be stopped" in first
     assert "still runs, and it is not started beside itself" in second
     assert site.begun == 1
     site.may_end.set()
-    wait_until_idle()
-    patient = make_agent(
-        script,
-        tools=[tool_of(site.deploy, timeout=60)],
-        require_approval_for=[],
-        checkpointer=agent.checkpointer,
-    )
+    for thread in threading.enumerate():
+        if thread.name == "deploy":
+            thread.join(60)
+    tools = [tool_of(site.deploy, timeout=60)]
+    patient = make_agent(script, tools=tools, checkpointer=agent.checkpointer, **FREE)
     patient.say("Again.")
-    assert results(patient)[2:] == ["deployed"]
-    assert site.begun == 2
+    assert (results(patient)[2:], site.begun) == (["deployed"], 2)
 
 
-def test_a_coroutine_is_stopped_at_its_limit(make_agent: MakeAgent, site: Site) -> None:
-    agent = make_agent(
-        [DEPLOY, "It hangs."],
-        tools=[coroutine_of(site.adeploy)],
-        require_approval_for=[],
-        tool_timeout=SECONDS,
-    )
-    asyncio.run(agent.graph.ainvoke(HELLO, agent.config))
-    (result,) = results(agent)
-    assert "did not return within its 0.3 seconds; it was stopped; what it did until then is done" in result
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_a_coroutine_is_stopped_at_its_limit(make_agent: MakeAgent, site: Site, stubborn: bool) -> None:
+    """One that returns all the same has its result."""
 
-
-def test_a_coroutine_that_returns_all_the_same_has_its_result(make_agent: MakeAgent, site: Site) -> None:
     async def deploy() -> str:
-        return await site.adeploy(stubborn=True)
+        return await site.adeploy(stubborn=stubborn)
 
-    agent = make_agent(
-        [DEPLOY, "Done."], tools=[coroutine_of(deploy)], require_approval_for=[], tool_timeout=SECONDS
-    )
-    asyncio.run(agent.graph.ainvoke(HELLO, agent.config))
-    assert results(agent) == ["deployed"]
+    tool = StructuredTool.from_function(coroutine=deploy, name="deploy", description="Deploy.")
+    agent = make_agent([DEPLOY, "It hangs."], tools=[tool], tool_timeout=SECONDS, **FREE)
+    await agent.graph.ainvoke(HELLO, agent.config)
+    stopped = "did not return within its 0.3 seconds; it was stopped; what it did until then is done"
+    (result,) = results(agent)
+    assert result == "deployed" if stubborn else stopped in result
 
 
 @pytest.mark.parametrize("metadata", [{"timeout": None}, {"timeout": 60}])
@@ -130,15 +103,9 @@ def test_the_limit_of_a_tool_is_stronger_than_the_setting(
 ) -> None:
     threading.Timer(0.5, site.may_end.set).start()
     tool = tool_of(site.deploy, **metadata)
-    agent = make_agent([DEPLOY, "Done."], tools=[tool], require_approval_for=[], tool_timeout=0.1)
+    agent = make_agent([DEPLOY, "Done."], tools=[tool], tool_timeout=0.1, **FREE)
     agent.run(HELLO)
     assert results(agent) == ["deployed"]
-
-
-@pytest.mark.parametrize("limit", [0, -1, "60", True, float("nan")])
-def test_a_limit_that_is_none_is_refused(make_agent: MakeAgent, site: Site, limit: Any) -> None:
-    with pytest.raises(SettingsError, match="deploy needs metadata"):
-        make_agent([], tools=[tool_of(site.deploy, timeout=limit)])
 
 
 def test_a_tool_may_ask_a_person_within_its_time(make_agent: MakeAgent) -> None:
@@ -146,7 +113,7 @@ def test_a_tool_may_ask_a_person_within_its_time(make_agent: MakeAgent) -> None:
         """Ask and deploy."""
         return f"deployed to {interrupt('Where to?')}"
 
-    agent = make_agent([DEPLOY, "Done."], tools=[tool_of(deploy, timeout=60)], require_approval_for=[])
+    agent = make_agent([DEPLOY, "Done."], tools=[tool_of(deploy, timeout=60)], **FREE)
     agent.run(HELLO)
     (question,) = agent.state.interrupts
     assert question.value == "Where to?"
