@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
@@ -66,21 +67,21 @@ class Server:
             "LANGSMITH_TRACING": "false",
             **self.more,
         }
-        begin = (
-            ("skills-agent", "dev")
-            if self.by_launcher
-            else ("langgraph", "dev", "--no-reload", "--config", str(PROJECT / self.config))
-        )
-        command = [
-            str(Path(sys.executable).with_name(begin[0])),
-            *(*begin[1:], "--no-browser", "--host", "127.0.0.1", "--port", str(self.port)),
+        own = ("langgraph", "dev", "--no-reload", "--config", str(PROJECT / self.config))
+        program, *words = ("skills-agent", "dev") if self.by_launcher else own
+        command: list[str | Path] = [
+            Path(sys.executable).with_name(program),
+            *words,
+            "--no-browser",
+            "--host",
+            "127.0.0.1",
         ]
         folder = self.workspace if self.by_launcher else self.folder
-        log = (self.folder / "server.log").open("ab")
-        self.process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-        log.close()
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--port", str(self.port)], cwd=folder, env=environment, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
         self._wait()
         self.client = get_sync_client(url=self.url)
         return self.client
@@ -89,16 +90,30 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def thread(self) -> str:
+        """Make a thread."""
+        assert self.client
+        return str(self.client.threads.create()["thread_id"])
+
+    def run(self, thread: str, text: str = "", *, decision: str = "", **more: Any) -> Any:
+        """Say something in a thread, decide about the question that is open there, or let it go on."""
+        assert self.client
+        if decision:
+            more["command"] = {"resume": {"decisions": [{"type": decision}]}}
+        return self.client.runs.wait(thread, "agent", input=ask(text) if text else None, **more)
+
+    def state(self, thread: str) -> Any:
+        """Return the state of a thread."""
+        assert self.client
+        return self.client.threads.get_state(thread)
+
     def _wait(self) -> None:
         deadline = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, self.log
-            with (
-                contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
-                urllib.request.urlopen(f"{self.url}/ok", timeout=2) as answer,
-            ):
-                if answer.status == 200:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/ok", timeout=2).status_code == 200:
                     return
             time.sleep(0.2)
         raise AssertionError(self.log)
@@ -121,16 +136,36 @@ class Server:
         return (self.folder / "server.log").read_text(errors="replace")[-6000:]
 
 
+@contextlib.contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """Run a server while the block runs."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def ask(text: str) -> dict[str, Any]:
+    """Return what a person says, as a client sends it."""
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def write_tokens(path: Path, *users: str, operators: Sequence[str] = ()) -> Path:
+    """Write a file of tokens: that of `bob` is `of bob`."""
+    path.touch(0o600)
+    with path.open("a") as file:
+        for name in (*users, *operators):
+            digest = sha256(f"of {name}".encode()).hexdigest()
+            file.write(f'["{name}"]\nsha256 = "{digest}"\noperator = {str(name in operators).lower()}\n')
+    return path
+
+
 def pea_server(folder: Path, **options: Any) -> Server:
     """Return a server whose workspace has a table and a skill that counts the 24 peas in it."""
     workspace = folder / "work"
     workspace.mkdir()
     (workspace / "harvest.csv").write_text("pod,peas\na,7\nb,9\nc,8\n")
-    write_skill(
-        workspace / "given",
-        "pea-census",
-        "Counts the peas in a CSV file of pods.",
-        BODY,
-        scripts__census_py=SCRIPT,
-    )
+    told = "Counts the peas in a CSV file of pods."
+    write_skill(workspace / "given", "pea-census", told, BODY, scripts__census_py=SCRIPT)
     return Server(folder, workspace, **options)

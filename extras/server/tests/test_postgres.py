@@ -11,13 +11,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.server.postgres import open_postgres, without_password
-from tests.agents import Agent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine, without_machine_warnings
 from tests.kit import MakeAgent
 from tests.postgres import Postgres
@@ -34,7 +31,10 @@ def dsn(postgres_dsn: str) -> str:
     return postgres_dsn
 
 
-# --- the command line
+def say(process: "subprocess.Popen[str]", line: str) -> None:
+    assert process.stdin
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
 
 
 def ask(cli: CommandLine, dsn: str, *replies: Any, thread: str = "rain") -> Any:
@@ -44,13 +44,20 @@ def ask(cli: CommandLine, dsn: str, *replies: Any, thread: str = "rain") -> Any:
 
 
 def test_a_question_asked_in_one_process_is_answered_in_another(cli: CommandLine, dsn: str) -> None:
-    asked = ask(cli, dsn, LOAD, RUN, ANSWER)
-    assert asked.code == 3
+    """Threads and their journal are in the database alone, and go with it."""
+    rows = "SELECT tool, status FROM skills_agent_journal WHERE tool != ''"
+    assert ask(cli, dsn, LOAD, RUN, ANSWER).code == 3
     answer = ("--approve", "--always", "skill")
     resumed = cli.run_process("resume", "rain", *answer, SKILLS_AGENT_SERVER_DATABASE=dsn)
     assert resumed.out.endswith(f"\n\n{ANSWER}\n")
-    assert "all stations: 544 mm" in cli.run("threads", "show", "rain", SKILLS_AGENT_SERVER_DATABASE=dsn).out
-    assert not (cli.state / "threads.sqlite").exists()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        assert connection.execute(rows).fetchall() == [("run_script", "done")]
+        shown = cli.run("threads", "show", "rain", SKILLS_AGENT_SERVER_DATABASE=dsn)
+        assert "all stations: 544 mm" in shown.out
+        assert not {each.name for each in cli.state.iterdir()} & {"threads.sqlite", "journal.sqlite"}
+        deleted = cli.run("threads", "delete", "rain", "--yes", SKILLS_AGENT_SERVER_DATABASE=dsn)
+        assert deleted.code == 0
+        assert connection.execute(rows).fetchall() == []
 
 
 def test_the_option_is_in_the_command_that_resumes_without_its_password(
@@ -63,19 +70,6 @@ def test_the_option_is_in_the_command_that_resumes_without_its_password(
     assert command[command.index("--checkpointer") + 1] == without_password(dsn)
     resumed = cli.run_process(*command[1:], PGPASSWORD=postgres.password)
     assert resumed.out.endswith(f"\n\n{ANSWER}\n")
-
-
-def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
-    """So that a thread which goes on at another machine finds what was done at this one. It goes with it."""
-    ask(cli, dsn, LOAD, RUN, ANSWER)
-    assert cli.run("resume", "rain", "--approve", SKILLS_AGENT_SERVER_DATABASE=dsn).code == 0
-    with psycopg.connect(dsn) as connection:
-        rows = connection.execute("SELECT tool, status FROM skills_agent_journal WHERE tool != ''")
-        assert rows.fetchall() == [("run_script", "done")]
-    assert not (cli.state / "journal.sqlite").exists()
-    assert cli.run("threads", "delete", "rain", "--yes", SKILLS_AGENT_SERVER_DATABASE=dsn).code == 0
-    with psycopg.connect(dsn) as connection:
-        assert connection.execute("SELECT tool FROM skills_agent_journal").fetchall() == []
 
 
 def test_the_password_is_shown_and_kept_nowhere(cli: CommandLine, dsn: str, postgres: Postgres) -> None:
@@ -91,20 +85,12 @@ def test_the_password_is_shown_and_kept_nowhere(cli: CommandLine, dsn: str, post
         shown.append(cli.run("threads", "list", SKILLS_AGENT_SERVER_DATABASE=wrong))
         assert shown[-1].code == 1
     assert not [each for each in shown if postgres.password in each.out + each.err]
-    assert postgres.password not in contents(dsn)
+    with psycopg.connect(dsn) as connection:
+        stored = [connection.execute(f"SELECT * FROM {each}".encode()).fetchall() for each in TABLES]
+    assert all(stored)
+    assert postgres.password not in repr(stored)
     files = [path for path in cli.workspace.rglob("*") if path.is_file()]
     assert not [path for path in files if postgres.password.encode() in path.read_bytes()]
-
-
-def contents(dsn: str) -> str:
-    """Return all that is in the tables, as text."""
-    found = []
-    with psycopg.connect(dsn) as connection:
-        for table in TABLES:
-            rows = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
-            assert rows
-            found += [repr(row) for row in rows]
-    return "\n".join(found)
 
 
 @pytest.mark.parametrize(
@@ -216,14 +202,6 @@ def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
     assert "is unknown" in asked.value["interrupt"]["action_requests"][0]["description"]
 
 
-def say(process: "subprocess.Popen[str]", line: str) -> None:
-    assert process.stdin
-    process.stdin.write(f"{line}\n")
-    process.stdin.flush()
-
-
-# --- several first uses at a time
-
 OPEN = """\
 import sys
 from pathlib import Path
@@ -244,7 +222,9 @@ def test_several_processes_may_be_the_first_at_the_same_time(
     kind: str, tmp_path: Path, postgres: Postgres
 ) -> None:
     dsn = postgres.new_database() if kind == "postgres" else ""
-    started = [open_at_a_word(tmp_path, dsn) for _ in range(4)]
+    command = [sys.executable, "-c", OPEN, str(tmp_path), dsn]
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    started = [subprocess.Popen(command, text=True, **pipes) for _ in range(4)]
     for process in started:
         assert process.stdout
         process.stdout.readline()
@@ -254,19 +234,6 @@ def test_several_processes_may_be_the_first_at_the_same_time(
     assert [process.returncode for process in started] == [0] * 4, "\n".join(ends)
 
 
-def open_at_a_word(workspace: Path, dsn: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", OPEN, str(workspace), dsn],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-# --- programs
-
-
 @contextmanager
 def sync_saver(dsn: str) -> Iterator[PostgresSaver]:
     with PostgresSaver.from_conn_string(dsn) as saver:
@@ -274,26 +241,21 @@ def sync_saver(dsn: str) -> Iterator[PostgresSaver]:
         yield saver
 
 
-def agent_on(agent: Agent, saver: BaseCheckpointSaver[Any]) -> Agent:
-    return Agent(agent.model, agent.settings, (), saver)
-
-
 def test_a_long_thread_replays_beyond_its_snapshots(make_agent: MakeAgent, dsn: str) -> None:
     """LangGraph stores a delta channel whole now and then: what came before and after is there, once."""
-    model = make_agent([f"Answer {number}" for number in range(60)])
+    replies = [f"Answer {number}" for number in range(60)]
     with sync_saver(dsn) as saver:
-        agent = agent_on(model, saver)
+        agent = make_agent(replies, checkpointer=saver)
         for number in range(60):
-            agent.run({"messages": [HumanMessage(f"Turn {number}")]})
+            agent.say(f"Turn {number}")
     with sync_saver(dsn) as saver:
-        said = [str(each.content) for each in agent_on(model, saver).transcript]
+        said = [str(each.content) for each in make_agent(replies, checkpointer=saver).transcript]
     assert said == [text for n in range(60) for text in (f"Turn {n}", f"Answer {n}")]
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\udc80b"])
 def test_text_that_postgres_cannot_hold_ends_no_run(make_agent: MakeAgent, dsn: str, text: str) -> None:
-    model = make_agent([f"So: {text}", "And on."])
     with sync_saver(dsn) as saver:
-        agent = agent_on(model, saver)
+        agent = make_agent([f"So: {text}", "And on."], checkpointer=saver)
         assert agent.say(f"What is {text}?")["answer"].startswith("So: a")
         assert agent.say("And?")["answer"] == "And on."

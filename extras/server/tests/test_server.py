@@ -11,47 +11,31 @@ import httpx
 import pytest
 from langgraph_sdk.errors import UnprocessableEntityError
 
+from skills_agent.graph import build_graph
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.private_files import folder_name
 from tests.agents import call, calls
-from tests.langgraph_dev import Server, pea_server
+from tests.langgraph_dev import Server, ask, pea_server, running
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 OUTPUT = {"messages", "answer", "changes", "held", "loaded", "usage"}
 
 
+COUNT = "How many peas are in harvest.csv?"
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = pea_server(tmp_path_factory.mktemp("server"))
-    yield server
-    server.stop()
-
-
-def ask(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}]}
+    with running(pea_server(tmp_path_factory.mktemp("server"))) as server:
+        yield server
 
 
 def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: Server) -> None:
-    client = server.start()
+    client: Any = server.client
     (assistant,) = client.assistants.search(graph_id="agent")
     drawn = client.assistants.get_graph("agent")
-    assert {node["id"] for node in drawn["nodes"]} == {
-        *(
-            "__start__",
-            "discover",
-            "summarize",
-            "select",
-            "load",
-            "fork",
-            "decide",
-            "gate",
-            "approve",
-            "act",
-            "answer",
-            "__end__",
-        )
-    }
-    schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
+    assert {node["id"] for node in drawn["nodes"]} == {*build_graph().compile().get_graph().nodes}
+    schemas = client.assistants.get_schemas(assistant["assistant_id"])
     assert set(schemas["input_schema"]["properties"]) == {"messages", "skills"}
     assert set(schemas["output_schema"]["properties"]) == OUTPUT
     form = schemas["context_schema"]["properties"]
@@ -59,43 +43,32 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     assert all(each["title"] and each["description"] for each in form.values())
     assert "openai/gpt-5" in form["model"]["examples"]  # as Studio's picker writes it
     assert str(server.folder) not in json.dumps(schemas)
-    wrong: list[dict[str, Any]] = [
-        {"context": {"only_tool": []}},
-        {"config": {"configurable": {"only_tool": []}}},
-    ]
-    for given in wrong:  # in an assistant of one's own, as in a run
+    wrong: Any = {"only_tool": []}
+    for given in ({"context": wrong}, {"config": {"configurable": wrong}}):  # in an assistant, as in a run
         with pytest.raises(UnprocessableEntityError, match=r"`only_tools`\?"):
             client.assistants.create("agent", **given)
 
-    thread = client.threads.create()["thread_id"]
-    question = ask("How many peas are in harvest.csv?")
+    thread = server.thread()
     modes = ["updates", "values", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
     events: dict[str, list[Any]] = {}
-    for part in client.runs.stream(thread, "agent", input=question, stream_mode=modes):  # type: ignore[arg-type]
+    for part in client.runs.stream(thread, "agent", input=ask(COUNT), stream_mode=modes):
         events.setdefault(part.event, []).append(part.data)
     assert "error" not in events, server.log
     assert {"updates", "values", "tasks", "checkpoints", "debug", "events"} <= set(events)
     told = [event["type"] for event in events["custom"]]
-    assert told[0] == "skills_agent.run_started"
-    assert told[-1] == "skills_agent.approval_asked"
-    state: Any = client.threads.get_state(thread)
-    (interrupt,) = state["interrupts"]
+    assert (told[0], told[-1]) == ("skills_agent.run_started", "skills_agent.approval_asked")
+    (interrupt,) = server.state(thread)["interrupts"]
     (action,) = interrupt["value"]["action_requests"]
-    assert action["name"] == "run_script"
-    assert action["args"]["args"] == ["harvest.csv"]
+    assert (action["name"], action["args"]["args"]) == ("run_script", ["harvest.csv"])
 
     server.stop()
     client = server.start()
-    state = client.threads.get_state(thread)
+    state = server.state(thread)
     assert sorted(state["values"]["skills_loaded"]) == ["pea-census"]
-    (interrupt,) = state["interrupts"]
-    resume = {interrupt["id"]: {"decisions": [{"type": "approve"}]}}
+    resume = {state["interrupts"][0]["id"]: {"decisions": [{"type": "approve"}]}}
     result = client.runs.wait(thread, "agent", command={"resume": resume})
-    assert isinstance(result, dict)
     assert "24" in result["answer"]
-    assert "3" in result["answer"]
-    assert result["loaded"] == ["pea-census"]
-    assert set(result) == OUTPUT
+    assert (result["loaded"], set(result)) == (["pea-census"], OUTPUT)
     log = RunLog(server.workspace / ".agent" / "runs")
     assert log.verify(folder_name(thread)).faults == []
     recorded = [json.loads(line) for line in log.lines(folder_name(thread))]
@@ -103,84 +76,56 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     assert [event["exit_code"] for event in recorded if "exit_code" in event] == [0]
     assert recorded[-1]["type"] == "run_ended"
 
-    rejected = client.threads.create()["thread_id"]
-    client.runs.wait(rejected, "agent", input=question)
-    decision = {"decisions": [{"type": "reject", "message": "not now"}]}
-    refused = client.runs.wait(rejected, "agent", command={"resume": decision})
-    assert isinstance(refused, dict)
-    assert "24" not in refused["answer"]
-
-    lowered = client.threads.create()["thread_id"]
-    plain = client.runs.wait(lowered, "agent", input=question, context={"enable_skills": False})
-    assert isinstance(plain, dict)
-    assert plain["loaded"] == []
+    lowered = server.run(server.thread(), COUNT, context={"enable_skills": False})
+    assert lowered["loaded"] == []
 
 
 def test_a_thread_is_copied_and_goes_on_from_an_earlier_step_over_the_sdk(server: Server) -> None:
-    client = server.client or server.start()
-    thread = client.threads.create()["thread_id"]
-    client.runs.wait(thread, "agent", input=ask("How many peas are in harvest.csv?"))
-    client.runs.wait(thread, "agent", command={"resume": {"decisions": [{"type": "approve"}]}})
-    history: Any = client.threads.get_history(thread, limit=100)
+    client: Any = server.client
+    thread = server.thread()
+    server.run(thread, COUNT)
+    server.run(thread, decision="approve")
+    history = client.threads.get_history(thread, limit=100)
     done, asked = history[0], next(each for each in history if "approve" in each["next"])
     assert (done["values"]["loaded"], done["next"]) == (["pea-census"], [])
     assert (asked["values"]["grants"], asked["values"]["usage"]["this_turn"]["script_runs"]) == ({}, 0)
 
-    typed_as_none: Any = client.threads
-    copied = typed_as_none.copy(thread)["thread_id"]
-    copy: Any = client.threads.get_state(copied)
-    assert copy["values"] == done["values"]
-    then: Any = client.threads.get_history(copied, limit=100)
+    copied = client.threads.copy(thread)["thread_id"]
+    assert server.state(copied)["values"] == done["values"]
+    then = client.threads.get_history(copied, limit=100)
     assert [each["values"] for each in then] == [each["values"] for each in history]
 
     # The question of that step is open again; what the first branch did is not in this one.
-    again: Any = client.runs.wait(copied, "agent", input=None, checkpoint=asked["checkpoint"])
-    assert again["__interrupt__"]
-    state: Any = client.threads.get_state(copied)
+    assert server.run(copied, checkpoint=asked["checkpoint"])["__interrupt__"]
+    state = server.state(copied)
     for channel in ("skills_loaded", "grants", "usage"):
         assert state["values"][channel] == asked["values"][channel]
     said = [[(each["id"], each["content"]) for each in of["values"]["messages"]] for of in (state, asked)]
     assert said[0] == said[1]
-    refused: Any = client.runs.wait(copied, "agent", command={"resume": {"decisions": [{"type": "reject"}]}})
-    assert "24" not in refused["answer"]
-
-    unload = ask("/unload pea-census")
-    left: Any = client.runs.wait(thread, "agent", input=unload, checkpoint=done["checkpoint"])
+    assert "24" not in server.run(copied, decision="reject")["answer"]
+    left = server.run(thread, "/unload pea-census", checkpoint=done["checkpoint"])
     assert left["loaded"] == []
-
-
-EVIL = {"origin": "https://evil.example"}
 
 
 @pytest.fixture
 def url(server: Server) -> str:
-    """Return the address of a running server with the project's own langgraph.json."""
-    if server.client is None:
-        server.start()
     return server.url
 
 
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        *(
-            ("POST", "/runs"),
-            ("POST", "/runs/wait"),
-            ("POST", "/threads"),
-            ("GET", "/info"),
-            ("POST", "/mcp"),
-        ),
-        *(("POST", "/internal/truncate"), ("POST", "/deploy"), ("GET", "/openapi.json")),
+        *(("POST", "/runs"), ("POST", "/runs/wait"), ("POST", "/threads"), ("GET", "/info")),
+        *(("POST", "/mcp"), ("POST", "/internal/truncate"), ("POST", "/deploy"), ("GET", "/openapi.json")),
     ],
 )
 def test_a_web_page_that_knows_the_port_gets_nothing(url: str, method: str, path: str) -> None:
-    def count() -> int:
-        counted: int = httpx.post(f"{url}/threads/count", json={}).json()
-        return counted
+    def count() -> Any:
+        return httpx.post(f"{url}/threads/count", json={}).json()
 
     before = count()
     body = json.dumps({"assistant_id": "agent", "input": ask("Hello."), "on_completion": "keep"}).encode()
-    page = {"origin": EVIL["origin"], "sec-fetch-site": "cross-site"}
+    page = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
     preflight = {"access-control-request-method": method, "access-control-request-headers": "content-type"}
     answers = [
         httpx.options(url + path, headers=page | preflight),
@@ -201,8 +146,8 @@ def test_studio_and_pages_of_this_machine_are_served(url: str) -> None:
     for origin in ("https://smith.langchain.com", "https://eu.smith.langchain.com", "http://localhost:3000"):
         page = {"origin": origin}
         wish = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
-        chrome = {"access-control-request-private-network": "true"}
-        allowed = httpx.options(f"{url}/runs/stream", headers=page | wish | chrome)
+        wish |= {"access-control-request-private-network": "true"}  # as Chrome asks
+        allowed = httpx.options(f"{url}/runs/stream", headers=page | wish)
         assert allowed.headers["access-control-allow-private-network"] == "true"
         assert allowed.status_code == 200
         answer = httpx.post(f"{url}/threads", json={}, headers=page)
@@ -240,27 +185,24 @@ def test_the_agent_card_has_the_skills_of_the_catalog(server: Server, url: str) 
     ("question", "said"),
     [
         ("Hello.", "(Offline model"),
-        ("How many peas are in harvest.csv?", "Not done: a person has to approve it"),
+        (COUNT, "Not done: a person has to approve it"),
     ],
 )
 def test_a_tool_call_of_mcp_is_answered_with_the_answer(url: str, question: str, said: str) -> None:
-    def ask(method: str, **params: Any) -> dict[str, Any]:
+    def asked(method: str, **params: Any) -> Any:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         headers = {"accept": "application/json, text/event-stream"}
         reply = httpx.post(f"{url}/mcp/", json=body, headers=headers, follow_redirects=True, timeout=60)
-        result: dict[str, Any] = reply.json()["result"]
-        return result
+        return reply.json()["result"]
 
-    (tool,) = ask("tools/list")["tools"]
-    given = {"messages": [{"role": "user", "content": question}]}
-    (content,) = ask("tools/call", name=tool["name"], arguments=given)["content"]
+    (tool,) = asked("tools/list")["tools"]
+    (content,) = asked("tools/call", name=tool["name"], arguments=ask(question))["content"]
     assert said in content["text"]
     assert "'messages'" not in content["text"]
 
 
 def test_plain_text_over_a2a_is_no_answer_to_an_open_question(server: Server, url: str) -> None:
-    client = server.client
-    assert client is not None
+    client: Any = server.client
     (assistant,) = client.assistants.search(graph_id="agent")
 
     def say(text: str, **more: str) -> Any:
@@ -268,11 +210,11 @@ def test_plain_text_over_a2a_is_no_answer_to_an_open_question(server: Server, ur
         call = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
         return httpx.post(f"{url}/a2a/{assistant['assistant_id']}", json=call, timeout=60).json()
 
-    asked = say("How many peas are in harvest.csv?")["result"]
+    asked = say(COUNT)["result"]
     assert asked["status"]["state"] == "input-required"
     for text in ("approve", "yes", '{"decisions": [{"type": "approve"}]}'):
         say(text, contextId=asked["contextId"], taskId=asked["id"])
-        state: Any = client.threads.get_state(asked["contextId"])
+        state = server.state(asked["contextId"])
         assert len(state["interrupts"]) == 1
         assert state["values"]["usage"]["thread"]["script_runs"] == 0
 
@@ -286,69 +228,56 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     replies = [*files[:2], "Done.", "one", files[2], "two", "three", "four"]
     (folder / "replies.json").write_text(json.dumps(replies))
     more = {"SKILLS_AGENT_MODEL": f"scripted:{folder}/replies.json"}
-    server = Server(folder, folder / "work", more=more)
-    server.start()
-    yield server
-    server.stop()
-
-
-ANSWER: Any = {"resume": {"decisions": [{"type": "approve"}]}}
+    with running(Server(folder, folder / "work", more=more)) as server:
+        yield server
 
 
 def test_an_answer_that_was_sent_twice_approves_nothing_that_nobody_saw(scripted: Server) -> None:
     """A double click: when the second answer has its turn, the next question is open."""
-    client, workspace = scripted.client, scripted.workspace
-    assert client
-    for name in ("seen.txt", "unseen.txt"):
-        (workspace / name).unlink(missing_ok=True)
-    thread = client.threads.create()["thread_id"]
-    client.runs.wait(thread, "agent", input=ask("Write both."))
-    runs = [client.runs.create(thread, "agent", command=ANSWER)["run_id"] for _ in range(2)]
+    client: Any = scripted.client
+    thread = scripted.thread()
+    scripted.run(thread, "Write both.")
+    answer = {"resume": {"decisions": [{"type": "approve"}]}}
+    runs = [client.runs.create(thread, "agent", command=answer)["run_id"] for _ in range(2)]
     first, second = [client.runs.join(thread, run) for run in runs]
     assert "__error__" not in first
-    assert (workspace / "seen.txt").exists()
+    assert (scripted.workspace / "seen.txt").exists()
     assert second["__error__"]["error"] == "AnsweredError"
-    assert not (workspace / "unseen.txt").exists()
-    (question,) = client.threads.get_state(thread)["interrupts"]
+    assert not (scripted.workspace / "unseen.txt").exists()
+    (question,) = scripted.state(thread)["interrupts"]
     assert question["id"] in second["__error__"]["message"]
-    result: Any = client.runs.wait(thread, "agent", command=ANSWER)
-    assert result["answer"] == "Done."
-    assert (workspace / "unseen.txt").exists()
+    assert scripted.run(thread, decision="approve")["answer"] == "Done."
+    assert (scripted.workspace / "unseen.txt").exists()
 
 
 def test_a_request_that_a_client_sends_again_is_the_same_turn(scripted: Server) -> None:
     """With the id that a client gives its message: answered, waiting, queued twice, and with another text."""
-    client = scripted.client
-    assert client
-    thread = client.threads.create()["thread_id"]
+    client: Any = scripted.client
+    thread = scripted.thread()
 
-    def said(text: str, request: str) -> dict[str, Any]:
+    def said(text: str, request: str) -> Any:
         return {"messages": [{"type": "human", "content": text, "id": request}]}
 
-    client.runs.wait(thread, "agent", input=said("q0", "r0"))
+    def run(text: str, request: str, **more: Any) -> Any:
+        return client.runs.wait(thread, "agent", input=said(text, request), **more)
+
+    run("q0", "r0")
     for _ in range(2):
-        client.runs.wait(thread, "agent", command=ANSWER)
-    for _ in range(2):
-        result: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
-        assert result["answer"] == "one"
+        scripted.run(thread, decision="approve")
+    assert [run("q1", "r1")["answer"] for _ in range(2)] == ["one", "one"]
     questions = []
     for _ in range(2):
-        client.runs.wait(thread, "agent", input=said("q2", "r2"))
-        earlier: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
-        assert earlier["answer"] == "one"
-        state: Any = client.threads.get_state(thread)
-        questions.append(state["interrupts"])
+        run("q2", "r2")
+        assert run("q1", "r1")["answer"] == "one"
+        questions.append(scripted.state(thread)["interrupts"])
         assert client.threads.get(thread)["status"] == "interrupted"
     assert questions[0] == questions[1] != []
-    answer: Any = {"resume": {questions[0][0]["id"]: {"decisions": [{"type": "approve"}]}}}
-    client.runs.wait(thread, "agent", command=answer)
+    scripted.run(thread, decision="approve")
     runs = [client.runs.create(thread, "agent", input=said("q3", "r3"))["run_id"] for _ in range(2)]
     assert [client.runs.join(thread, run)["answer"] for run in runs] == ["three", "three"]
-    refused: Any = client.runs.wait(thread, "agent", input=said("q4", "r3"), raise_error=False)
-    assert refused["__error__"]["error"] == "ThreadError"
-    state = client.threads.get_state(thread)
-    texts = [each["content"] for each in state["values"]["messages"] if each["type"] == "human"]
-    assert texts == ["q0", "q1", "q2", "q3"]
+    assert run("q4", "r3", raise_error=False)["__error__"]["error"] == "ThreadError"
+    messages = scripted.state(thread)["values"]["messages"]
+    assert [each["content"] for each in messages if each["type"] == "human"] == ["q0", "q1", "q2", "q3"]
 
 
 class Trap:
@@ -377,15 +306,8 @@ def test_a_server_of_a_hostile_repository_believes_its_own_operator(tmp_path: Pa
     for name in ("sitecustomize", "usercustomize", "langgraph_runtime", "uvloop", "ddtrace"):
         (workspace / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     (workspace / "langgraph.json").write_text('{"dependencies": ["."], "graphs": {"agent": "ddtrace:graph"}}')
-    server = Server(tmp_path, workspace, by_launcher=True)
-    try:
-        client = server.start()
-        thread = client.threads.create()["thread_id"]
-        result = client.runs.wait(thread, "agent", input=ask("hello"))
-    finally:
-        server.stop()
-    assert isinstance(result, dict)
-    assert result["answer"] != "Done."
+    with running(Server(tmp_path, workspace, by_launcher=True)) as server:
+        assert server.run(server.thread(), "hello")["answer"] != "Done."
     assert not (workspace / "written.txt").exists()
     assert not (tmp_path / "ran").exists()
     log = (tmp_path / "server.log").read_text()

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,12 @@ import httpx
 import pytest
 
 from skills_agent.server.auth import CLOSED_NAMESPACES
-from tests.langgraph_dev import Server, pea_server
+from tests.langgraph_dev import Server, ask, pea_server, running, write_tokens
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
-USERS = {"alice@example.com": False, "bob": False, "root": True}
-HELLO = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "Hello."}]}}
-COUNT = {
-    "assistant_id": "agent",
-    "input": {"messages": [{"role": "user", "content": "How many peas are in harvest.csv?"}]},
-}
+HELLO = {"assistant_id": "agent", "input": ask("Hello.")}
+COUNT = {"assistant_id": "agent", "input": ask("How many peas are in harvest.csv?")}
 WRITE = {"name": "write_file", "args": {"path": "forged.txt", "content": "x"}, "id": "c", "type": "tool_call"}
 FORGED = {"call": WRITE, "turn": 1, "edited": False, "approved": "", "skill": None, "earlier": []}
 FORMS = ("runs/wait", "runs/stream", "runs")
@@ -47,18 +42,10 @@ class Client:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    tokens = folder / "tokens.toml"
-    tokens.touch(0o600)
-    for name, is_operator in USERS.items():
-        with tokens.open("a") as file:
-            digest = sha256(f"of {name}".encode()).hexdigest()
-            file.write(f'["{name}"]\nsha256 = "{digest}"\noperator = {str(is_operator).lower()}\n')
-    server = pea_server(
-        folder, config="langgraph.server.json", more={"SKILLS_AGENT_SERVER_TOKENS": str(tokens)}
-    )
-    server.start()
-    yield server
-    server.stop()
+    tokens = write_tokens(folder / "tokens.toml", "alice@example.com", "bob", operators=["root"])
+    more = {"SKILLS_AGENT_SERVER_TOKENS": str(tokens)}
+    with running(pea_server(folder, config="langgraph.server.json", more=more)) as server:
+        yield server
 
 
 @pytest.fixture
@@ -110,12 +97,8 @@ def test_a_thread_and_its_runs_are_their_owners(owner: Client, stranger: Client,
     for method, path, body in [
         *(("GET", "", None), ("PATCH", "", {"metadata": {"x": 1}}), ("DELETE", "", None)),
         *(("GET", "/state", None), ("POST", "/history", {}), ("GET", "/runs", None)),
-        *(
-            ("GET", f"/runs/{run}", None),
-            ("GET", f"/runs/{run}/join", None),
-            ("DELETE", f"/runs/{run}", None),
-        ),
-        *(("POST", f"/runs/{run}/cancel", None), ("POST", "/copy", None)),
+        *(("GET", f"/runs/{run}", None), ("GET", f"/runs/{run}/join", None)),
+        *(("DELETE", f"/runs/{run}", None), ("POST", f"/runs/{run}/cancel", None), ("POST", "/copy", None)),
         *(("POST", f"/{form}", HELLO | {"if_not_exists": "create"}) for form in FORMS),
         ("POST", "/runs/crons", HELLO | {"schedule": "0 0 1 1 *"}),
     ]:
@@ -146,30 +129,23 @@ def test_every_route_to_a_thing_of_somebody_else_is_closed(
         "namespace": "x",
     }
     documented = json.loads((Path(str(files("langgraph_api"))).parent / "openapi.json").read_text())["paths"]
+    verbs = {"get", "put", "post", "patch", "delete"}
     routes = [
-        (method.upper(), path.format(**owned))
-        for path, methods in documented.items()
-        for method in methods.keys() & {"get", "put", "post", "patch", "delete"}
+        (verb.upper(), path.format(**owned))
+        for path in documented
         if "{" in path
+        for verb in documented[path].keys() & verbs
     ]
     assert len(routes) > 30
-    body = HELLO | {
-        "schedule": "0 0 1 1 *",
-        "metadata": {},
-        "values": {},
-        "version": 1,
-        "channels": ["values"],
-    }
-    body |= {"id": 1, "method": "run.start", "params": HELLO}
+    body: Any = HELLO | {"schedule": "0 0 1 1 *", "metadata": {}, "values": {}, "version": 1}
+    body |= {"channels": ["values"], "id": 1, "method": "run.start", "params": HELLO}
     body |= {"checkpoint": {"checkpoint_id": owned["checkpoint_id"], "checkpoint_ns": ""}}
     for method, path in routes:
         assert nobody(method, path, body).status_code == 401, path
         answer = stranger(method, path, body)
         # Streams and commands begin before they look who asks; what they say then is the refusal.
-        assert answer.status_code in (403, 404) or "not found" in answer.text or not answer.text, (
-            method,
-            path,
-        )
+        is_closed = answer.status_code in (403, 404) or "not found" in answer.text or not answer.text
+        assert is_closed, (method, path)
     assert owner("GET", f"/threads/{thread}/state").json()["values"]["answer"]
 
 
@@ -177,22 +153,23 @@ def test_no_client_says_who_owns_a_thing(owner: Client, stranger: Client) -> Non
     thread = owner.thread()
     given = {"owner": "bob"}
     for method, path, body in [
-        ("POST", "/threads", {"metadata": given}),
-        ("PATCH", f"/threads/{thread}", {"metadata": given}),
+        *(("POST", "/threads", {"metadata": given}), ("PATCH", f"/threads/{thread}", {"metadata": given})),
         ("PATCH", f"/threads/{thread}", {"metadata": {"owner": None}}),
-        ("POST", "/runs/wait", HELLO | {"metadata": given}),
-        ("POST", "/runs/wait", HELLO | {"config": {"metadata": given}}),
+        *(
+            ("POST", "/runs/wait", HELLO | each)
+            for each in ({"metadata": given}, {"config": {"metadata": given}})
+        ),
         ("POST", "/runs/batch", [HELLO | {"metadata": given}]),
         ("POST", "/runs/crons", HELLO | {"schedule": "0 0 1 1 *", "metadata": given}),
-        ("POST", "/assistants", {"graph_id": "agent", "metadata": given}),
-        ("POST", "/assistants", {"graph_id": "agent", "metadata": {"shared": "everyone"}}),
-        ("POST", "/assistants", {"graph_id": "agent", "metadata": {"created_by": "system"}}),
+        *(
+            ("POST", "/assistants", {"graph_id": "agent", "metadata": each})
+            for each in (given, {"shared": "everyone"}, {"created_by": "system"})
+        ),
     ]:
         assert owner(method, path, body).status_code == 403, (path, body)
     assert owner("POST", "/runs/wait", HELLO | {"config": {"metadata": "x"}}).status_code == 422
-    assert (
-        owner("PATCH", f"/threads/{thread}", {"metadata": {"owner": "alice@example.com"}}).status_code == 200
-    )
+    own = {"metadata": {"owner": "alice@example.com"}}
+    assert owner("PATCH", f"/threads/{thread}", own).status_code == 200
     made = stranger("POST", "/runs/wait", HELLO | {"on_completion": "keep"}).headers["content-location"]
     (kept,) = stranger("POST", "/threads/search", {}).json()
     assert kept["thread_id"] in made
@@ -235,8 +212,7 @@ def test_only_operators_write_state(owner: Client, operator: Client) -> None:
     assert owner("POST", f"/threads/{thread}/state", written).status_code == 403
     assert owner("POST", f"/threads/{thread}/copy").status_code == 403
     steps = {"metadata": {"graph_id": "agent"}, "supersteps": [{"updates": [written]}]}
-    made = owner("POST", "/threads", steps)
-    assert "for operators" in made.text
+    assert "for operators" in owner("POST", "/threads", steps).text
     assert "forged" not in str([owner("POST", "/threads/search", {}).json()])
     assert operator("POST", f"/threads/{thread}/state", written).status_code == 200
     assert owner("GET", f"/threads/{thread}/state").json()["values"]["messages"][-1]["content"] == "forged"
@@ -260,9 +236,8 @@ def test_an_open_question_takes_an_answer_of_its_owner_and_no_jump_beside_it(
         command = {"id": 1, "method": "input.respond", "params": respond | more}
         assert who("POST", f"/threads/{thread}/commands", command).json()["type"] == "error"
     for text in ("approve", ["approve"], True, 1):
-        answer = owner(
-            "POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "command": {"resume": text}}
-        )
+        wish = {"assistant_id": "agent", "command": {"resume": text}}
+        answer = owner("POST", f"/threads/{thread}/runs/wait", wish)
         (again,) = answer.json()["__interrupt__"]
         assert again["id"] == question["id"]
         told = again["value"]["action_requests"][0]["description"]

@@ -9,25 +9,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from skills_agent.server.http import ContextReader, with_context
 
-MISSPELT: list[dict[str, Any]] = [
-    {"context": {"only_tool": ["read_file"]}},
-    {"config": {"configurable": {"only_tool": ["read_file"]}}},
-    {"context": {"max_tool_calls": "many"}},
-    {"config": {"configurable": {"max_tool_calls": 0}}},
-    {"config": {"configurable": {"require_aproval_for": ["write"]}}},
-    {"context": ["only_tools"]},
+MISSPELT: list[tuple[dict[str, Any], str]] = [
+    ({"context": {"only_tool": ["read_file"]}}, "`only_tools`?"),
+    ({"config": {"configurable": {"only_tool": ["read_file"]}}}, "`only_tools`?"),
+    ({"context": {"max_tool_calls": "many"}}, "max_tool_calls: "),
+    ({"config": {"configurable": {"max_tool_calls": 0}}}, "max_tool_calls: "),
+    ({"config": {"configurable": {"require_aproval_for": ["write"]}}}, "`require_approval_for`?"),
+    ({"context": ["only_tools"]}, "dictionary"),
 ]
 RIGHT: list[dict[str, Any]] = [
     {"context": {"only_tools": ["read_file"]}, "config": {"tags": ["x"]}},
     {"config": {"configurable": {"thread_id": "t", "user": "u", "x-header": "h", "max_tool_calls": 3}}},
-    {"context": None, "config": None},
-    {"context": {}},
-    {},
+    *({"context": None, "config": None}, {"context": {}}, {}),
 ]
 
 
@@ -41,35 +39,27 @@ async def echo_all(websocket: WebSocket) -> None:
         await websocket.send_text(text)
 
 
-class Reading:
-    """Puts the reading of contexts before an app, as `Door` does."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await ContextReader(scope, receive, send).pass_on(self.app)
-
-
 @pytest.fixture(scope="module")
 def client() -> TestClient:
     routes = [Route("/runs", echo, methods=["POST"]), WebSocketRoute("/socket", echo_all)]
-    return TestClient(Reading(Starlette(routes=routes)))
+    app = Starlette(routes=routes)
+
+    async def reading(scope: Scope, receive: Receive, send: Send) -> None:
+        await ContextReader(scope, receive, send).pass_on(app)
+
+    return TestClient(reading)
 
 
-@pytest.mark.parametrize("request_", MISSPELT)
+@pytest.mark.parametrize(("request_", "said"), MISSPELT)
 @pytest.mark.parametrize("form", ["run", "batch", "command"])
 def test_what_is_misspelt_is_refused_in_one_sentence(
-    client: TestClient, request_: dict[str, Any], form: str
+    client: TestClient, request_: dict[str, Any], said: str, form: str
 ) -> None:
     body = {"run": request_, "batch": [{}, request_], "command": {"id": 1, "params": request_}}[form]
     refused = client.post("/runs", json=body)
     assert refused.status_code == 422
     assert "\n" not in refused.text
-    assert any(
-        name in refused.text
-        for name in ("`only_tools`?", "max_tool_calls: ", "`require_approval_for`?", "dictionary")
-    )
+    assert said in refused.text
 
 
 @pytest.mark.parametrize("request_", RIGHT)
@@ -87,15 +77,11 @@ def test_what_is_no_request_is_left_to_the_route(body: bytes) -> None:
     "config", [{}, {"config": None}, {"config": {"tags": ["x"], "configurable": {"a": 1}}}]
 )
 def test_the_context_of_a_command_goes_where_the_server_obeys_it(config: dict[str, Any]) -> None:
-    command = {
-        "id": 1,
-        "method": "run.start",
-        "params": {"input": {}, "context": {"max_tool_calls": 2}, **config},
-    }
+    given = {"input": {}, "context": {"max_tool_calls": 2}, **config}
+    command = {"id": 1, "method": "run.start", "params": given}
     params = json.loads(with_context(json.dumps(command).encode()))["params"]
     assert params["config"]["configurable"].pop("max_tool_calls") == 2
-    given = config.get("config") or {"configurable": {}}
-    assert params == {"input": {}, "config": given}
+    assert params == {"input": {}, "config": config.get("config") or {"configurable": {}}}
 
 
 def test_a_command_of_a_websocket_is_answered_and_the_next_one_read(client: TestClient) -> None:

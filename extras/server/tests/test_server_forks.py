@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.langgraph_dev import pea_server
+from tests.langgraph_dev import ask, pea_server, running
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -14,23 +14,17 @@ def test_a_fork_is_streamed_asks_survives_a_restart_and_answers(tmp_path: Path) 
     server = pea_server(tmp_path)
     skill = server.workspace / "given" / "pea-census" / "SKILL.md"
     skill.write_text(skill.read_text().replace("---\n", "---\ncontext: fork\n", 1))
-    try:
-        client = server.start()
-        thread = client.threads.create()["thread_id"]
-        question: Any = {"messages": [{"role": "user", "content": "/pea-census harvest.csv"}]}
-        parts = client.runs.stream(
-            thread, "agent", input=question, stream_mode="updates", stream_subgraphs=True
-        )
+    with running(server):
+        thread, client = server.thread(), server.client
+        assert client
+        given: Any = ask("/pea-census harvest.csv")
+        parts = client.runs.stream(thread, "agent", input=given, stream_mode="updates", stream_subgraphs=True)
         places = [part.event.split("|")[1].partition(":")[0] for part in parts if part.event.count("|") == 1]
         assert set(places) == {"fork"}
         server.stop()
-        client = server.start()
-        state: Any = client.threads.get_state(thread)
-        (interrupt,) = state["interrupts"]
+        server.start()
+        (interrupt,) = server.state(thread)["interrupts"]
         assert interrupt["value"]["asked_by"] == ["skill pea-census"]
-        resume = {interrupt["id"]: {"decisions": [{"type": "approve"}]}}
-        result: Any = client.runs.wait(thread, "agent", command={"resume": resume})
-    finally:
-        server.stop()
+        result = server.run(thread, decision="approve")
     assert "24" in result["answer"]
     assert result["loaded"] == []

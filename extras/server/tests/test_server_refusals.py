@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from langgraph_sdk import Auth
 
 from skills_agent.server import auth as server_auth
 from skills_agent.server.users import OPERATOR
+from tests.langgraph_dev import write_tokens
 
 Who = tuple[str, list[str]]
 ALICE: Who = ("alice", [])
@@ -45,39 +45,29 @@ def configured(**names: Any) -> dict[str, Any]:
 
 
 FORBIDDEN_RUNS: list[dict[str, Any]] = [
-    {"command": {"goto": "act"}},
-    {"command": {"update": {"verdicts": {}}}},
+    *({"command": {"goto": "act"}}, {"command": {"update": {"verdicts": {}}}}),
     {"command": {"resume": {}, "update": []}},
     {"webhook": "http://127.0.0.1/"},
-    configured(__pregel_send=1),
-    configured(thread_id="another"),
+    *(configured(__pregel_send=1), configured(thread_id="another")),
 ]
 FORBIDDEN_METADATA: list[Any] = [
-    {"owner": "bob"},
-    {"owner": None},
-    {"shared": "everyone"},
-    {"created_by": "system"},
-    ["owner"],
+    *({"owner": "bob"}, {"owner": None}, {"shared": "everyone"}, {"created_by": "system"}, ["owner"])
 ]
 METADATA_OF: list[tuple[str, str, Callable[[Any], Any]]] = [
-    ("threads.create", "create", lambda given: {"metadata": given}),
-    ("threads.update", "update", lambda given: {"metadata": given}),
+    *((f"threads.{action}", action, lambda given: {"metadata": given}) for action in ("create", "update")),
     ("threads.create_run", "create_run", lambda given: {**run(), "metadata": given}),
     ("threads.create_run", "create_run", lambda given: run(config={"metadata": given})),
-    ("crons", "create", lambda given: {"metadata": given, "payload": {}}),
-    ("crons", "update", lambda given: {"metadata": given, "payload": {}}),
-    ("assistants", "create", lambda given: {"metadata": given}),
-    ("assistants", "update", lambda given: {"metadata": given}),
+    *(
+        (rule, action, lambda given: {"metadata": given, "payload": {}})
+        for rule in ("crons", "assistants")
+        for action in ("create", "update")
+    ),
 ]
 FOR_OPERATORS: list[tuple[str, str, Any]] = [
     ("threads.create", "create", {"thread_id": "copied"}),
     ("threads.update", "update", {"thread_id": "t"}),
     *(("threads.create_run", "create_run", run(**each)) for each in FORBIDDEN_RUNS),
-    *(
-        ("assistants", action, {"metadata": {}, **each})
-        for each in FORBIDDEN_RUNS[4:5]
-        for action in ("create", "update")
-    ),
+    *(("assistants", action, {"metadata": {}, **FORBIDDEN_RUNS[4]}) for action in ("create", "update")),
 ]
 
 
@@ -134,23 +124,20 @@ async def test_what_no_rule_is_for_is_refused() -> None:
 async def test_only_a_token_of_the_file_as_bearer_comes_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokens = tmp_path / "tokens.toml"
-    tokens.touch(0o600)
-    alice, root = (sha256(name.encode()).hexdigest() for name in ("alice", "root"))
-    tokens.write_text(f'[alice]\nsha256 = "{alice}"\n[root]\nsha256 = "{root}"\noperator = true\n')
+    tokens = write_tokens(tmp_path / "tokens.toml", "alice", operators=["root"])
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     server_auth._settings.cache_clear()
     monkeypatch.setenv("SKILLS_AGENT_SERVER_TOKENS", str(tokens))
     try:
-        assert await server_auth.authenticate("Bearer alice") == {"identity": "alice", "permissions": []}
-        assert (await server_auth.authenticate("bearer root"))["permissions"] == [OPERATOR]
-        for header in (None, "", "alice", "Basic alice", "Bearer", "Bearer bob", "Bearer alice2"):
+        assert await server_auth.authenticate("Bearer of alice") == {"identity": "alice", "permissions": []}
+        assert (await server_auth.authenticate("bearer of root"))["permissions"] == [OPERATOR]
+        for header in (None, "", "of alice", "Basic of alice", "Bearer", "Bearer of bob", "Bearer of alice2"):
             with pytest.raises(Auth.exceptions.HTTPException) as refused:
                 await server_auth.authenticate(header)
             assert refused.value.status_code == 401
         tokens.chmod(0o644)
         with pytest.raises(Auth.exceptions.HTTPException, match="the log says why"):
-            await server_auth.authenticate("Bearer alice")
+            await server_auth.authenticate("Bearer of alice")
     finally:
         server_auth._settings.cache_clear()

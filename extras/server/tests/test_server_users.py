@@ -2,14 +2,11 @@
 
 import base64
 import contextlib
-import functools
 import hmac
-import http.server
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.server.users import OPERATOR, find_user
+from tests.langgraph_dev import write_tokens
+from tests.web_server import serving
 
 ISSUER, AUDIENCE = "https://issuer.example/", "skills"
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -35,13 +34,7 @@ def digest_of(token: str) -> str:
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    path = tmp_path / "tokens.toml"
-    path.write_text(
-        f'[alice]\nsha256 = "{digest_of("of alice")}"\n'
-        f'["bob@example.com"]\nsha256 = "{digest_of("of bob")}"\noperator = true\n'
-    )
-    path.chmod(0o600)
-    return path
+    return write_tokens(tmp_path / "tokens.toml", "alice", operators=["bob@example.com"])
 
 
 @pytest.fixture
@@ -51,17 +44,18 @@ def settings(tokens: Path, tmp_path: Path) -> Settings:
     return Settings(workspace=workspace, extras={"server_tokens": tokens})
 
 
-def test_a_token_names_its_user_and_only_that_token_does(settings: Settings) -> None:
-    assert find_user("of alice", settings) == {"identity": "alice", "permissions": []}
-    assert find_user("of bob", settings) == {"identity": "bob@example.com", "permissions": [OPERATOR]}
+def test_a_token_names_its_user_and_only_that_token_does(settings: Settings, tokens: Path) -> None:
+    operator = {"identity": "bob@example.com", "permissions": [OPERATOR]}
+    assert find_user("of bob@example.com", settings) == operator
     for token in ("", "of alic", "of alice ", digest_of("of alice"), "\udcff"):
         assert find_user(token, settings) is None
-
-
-def test_a_token_that_is_taken_out_of_the_file_is_refused_at_once(settings: Settings, tokens: Path) -> None:
-    assert find_user("of alice", settings)
-    tokens.write_text("")
+    assert find_user("of alice", settings) == {"identity": "alice", "permissions": []}
+    tokens.write_text("")  # it counts at once
     assert find_user("of alice", settings) is None
+    as_json = tokens.rename(tokens.with_suffix(".json"))
+    as_json.write_text(json.dumps({"carol": {"sha256": digest_of("of carol")}}))
+    user = find_user("of carol", replace(settings, extras={"server_tokens": as_json}))
+    assert user == {"identity": "carol", "permissions": []}
 
 
 def test_without_users_nobody_comes_in_and_it_is_said_what_to_set(tmp_path: Path) -> None:
@@ -69,80 +63,53 @@ def test_without_users_nobody_comes_in_and_it_is_said_what_to_set(tmp_path: Path
         find_user("anything", Settings(workspace=tmp_path))
 
 
-def test_a_token_file_is_named_by_its_whole_path(settings: Settings) -> None:
-    """Attack: it would be in whatever folder the server starts in."""
-    relative = Settings(workspace=settings.workspace, extras={"server_tokens": Path("tokens.toml")})
-    with pytest.raises(SettingsError, match="must be an absolute path"):
-        find_user("of alice", relative)
-
-
-def _readable(path: Path, _: Settings) -> Path:
-    path.chmod(0o640)
+def spoilt(path: Path, workspace: Path, how: str) -> Path:
+    """Spoil a token file, and return how it is named then."""
+    match how:
+        case "relative":  # it would be in whatever folder the server starts in
+            return Path(path.name)
+        case "missing":
+            return path.parent / "missing.toml"
+        case "readable":
+            path.chmod(0o640)
+        case "of another user":
+            if os.geteuid() != 0:
+                pytest.skip("only root can give a file away")
+            os.chown(path, 12345, -1)
+        case "a pipe":
+            path.unlink()
+            os.mkfifo(path, 0o600)
+        case "in the workspace":
+            return path.rename(workspace / "tokens.toml")
+        case "linked into it":
+            path.symlink_to(path.rename(workspace / "tokens.toml"))
+        case text:
+            path.write_text(text)
     return path
-
-
-def _of_another_user(path: Path, _: Settings) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
-    os.chown(path, 12345, -1)
-    return path
-
-
-def _a_pipe(path: Path, _: Settings) -> Path:
-    path.unlink()
-    os.mkfifo(path, 0o600)
-    return path
-
-
-def _in_the_workspace(path: Path, settings: Settings) -> Path:
-    return path.rename(settings.workspace / "tokens.toml")
-
-
-def _linked_into_the_workspace(path: Path, settings: Settings) -> Path:
-    inside = path.rename(settings.workspace / "tokens.toml")
-    path.symlink_to(inside)
-    return path
-
-
-def _written(text: str) -> Callable[[Path, Settings], Path]:
-    def write(path: Path, _: Settings) -> Path:
-        path.write_text(text)
-        return path
-
-    return write
 
 
 @pytest.mark.parametrize(
-    ("spoil", "fault"),
+    ("how", "fault"),
     [
-        (_readable, r"can read or write it.*chmod go-rwx .*tokens\.toml"),
-        (_of_another_user, "belongs to another user"),
-        (_a_pipe, "not a regular file"),
-        (_in_the_workspace, "outside of the workspace"),
-        (_linked_into_the_workspace, "outside of the workspace"),
-        (lambda path, _: path.parent / "missing.toml", "Cannot read"),
-        (_written('[alice]\nsha256 = "of alice"\n'), "Cannot read"),  # the token itself, for its hash
-        (_written(f'[alice]\nsha256 = "{digest_of("x")}"\noperater = true\n'), "operater"),
-        (_written(f'[""]\nsha256 = "{digest_of("x")}"\n'), "no name"),
-        (_written("alice"), "Cannot read"),
+        ("relative", "must be an absolute path"),
+        ("missing", "Cannot read"),
+        ("readable", r"can read or write it.*chmod go-rwx .*tokens\.toml"),
+        ("of another user", "belongs to another user"),
+        ("a pipe", "not a regular file"),
+        ("in the workspace", "outside of the workspace"),
+        ("linked into it", "outside of the workspace"),
+        ('[alice]\nsha256 = "of alice"\n', "Cannot read"),  # the token itself, for its hash
+        (f'[alice]\nsha256 = "{digest_of("x")}"\noperater = true\n', "operater"),
+        (f'[""]\nsha256 = "{digest_of("x")}"\n', "no name"),
+        ("alice", "Cannot read"),
     ],
 )
 def test_a_token_file_that_others_could_change_or_that_is_wrong_admits_nobody(
-    settings: Settings, tokens: Path, spoil: Callable[[Path, Settings], Path], fault: str
+    settings: Settings, tokens: Path, how: str, fault: str
 ) -> None:
-    spoilt = Settings(workspace=settings.workspace, extras={"server_tokens": spoil(tokens, settings)})
+    named = spoilt(tokens, settings.workspace, how)
     with pytest.raises(SettingsError, match=fault):
-        find_user("of alice", spoilt)
-
-
-def test_a_token_file_can_be_json(settings: Settings, tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    path.write_text(json.dumps({"carol": {"sha256": digest_of("of carol")}}))
-    path.chmod(0o600)
-    assert find_user("of carol", Settings(workspace=settings.workspace, extras={"server_tokens": path})) == {
-        "identity": "carol",
-        "permissions": [],
-    }
+        find_user("of alice", replace(settings, extras={"server_tokens": named}))
 
 
 def test_a_workspace_cannot_name_the_users(settings: Settings, tmp_path: Path) -> None:
@@ -160,13 +127,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     of_ec = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC_KEY.public_key()))
     listed = [{**of_rsa, "kid": "r", "use": "sig"}, {**of_ec, "kid": "e", "use": "sig"}]
     (folder / "jwks.json").write_text(json.dumps({"keys": listed}))
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/jwks.json"
-        server.shutdown()
-        thread.join()
+    with serving(folder) as web:
+        yield f"{web.url}/jwks.json"
 
 
 @pytest.fixture
@@ -182,14 +144,13 @@ def signed(key: Any = RSA_KEY, algorithm: str | None = "RS256", kid: str = "r", 
 
 
 def test_a_jwt_of_the_issuer_names_its_subject(issuer: Settings) -> None:
-    assert find_user(signed(), issuer) == {"identity": "dave", "permissions": []}
-    assert find_user(signed(EC_KEY, "ES256", "e"), issuer) == {"identity": "dave", "permissions": []}
-    operator = signed(scope="openid skills-agent:operator")
-    assert find_user(operator, issuer) == {"identity": "dave", "permissions": [OPERATOR]}
-    assert find_user(signed(scope="skills-agent:operators"), issuer) == {
-        "identity": "dave",
-        "permissions": [],
-    }
+    for token, permissions in (
+        (signed(), []),
+        (signed(EC_KEY, "ES256", "e"), []),
+        (signed(scope="openid skills-agent:operator"), [OPERATOR]),
+        (signed(scope="skills-agent:operators"), []),
+    ):
+        assert find_user(token, issuer) == {"identity": "dave", "permissions": permissions}
 
 
 @pytest.mark.parametrize(
@@ -198,10 +159,7 @@ def test_a_jwt_of_the_issuer_names_its_subject(issuer: Settings) -> None:
         *(signed(aud="another"), signed(aud=None), signed(iss="https://evil.example/"), signed(iss=None)),
         *(signed(exp=int(time.time()) - 5), signed(exp=None), signed(sub=None), signed(sub=" ")),
         *(signed(OTHER_KEY), signed(kid="unknown"), signed(EC_KEY, "ES256", "r"), signed(RSA_KEY, "RS512")),
-        signed(None, "none"),
-        signed("a secret of thirty-two bytes, at least", "HS256"),
-        "not.a.jwt",
-        "",
+        *(signed(None, "none"), signed("a secret of thirty-two bytes, at least", "HS256"), "not.a.jwt", ""),
     ],
 )
 def test_any_other_jwt_is_refused(issuer: Settings, token: str) -> None:

@@ -3,12 +3,12 @@
 import io
 import zipfile
 from collections.abc import Iterator
-from hashlib import sha256
 
 import httpx
 import pytest
 
-from tests.langgraph_dev import Server, pea_server
+from tests.langgraph_dev import Server, pea_server, running, write_tokens
+from tests.langgraph_dev import ask as said
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -18,16 +18,9 @@ SKILL = "---\nname: {name}\ndescription: Tells the tide of {name}.\n---\nSay tha
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    tokens = folder / "tokens.toml"
-    tokens.touch(0o600)
-    for name in ("alice", "bob"):
-        with tokens.open("a") as file:
-            file.write(f'[{name}]\nsha256 = "{sha256(f"of {name}".encode()).hexdigest()}"\n')
-    more = {"SKILLS_AGENT_SERVER_TOKENS": str(tokens)}
-    made = pea_server(folder, config="langgraph.server.json", more=more)
-    made.start()
-    yield made
-    made.stop()
+    more = {"SKILLS_AGENT_SERVER_TOKENS": str(write_tokens(folder / "tokens.toml", "alice", "bob"))}
+    with running(pea_server(folder, config="langgraph.server.json", more=more)) as server:
+        yield server
 
 
 def archive(name: str, **files: str) -> bytes:
@@ -40,8 +33,7 @@ def archive(name: str, **files: str) -> bytes:
 
 def ask(server: Server, user: str, method: str, path: str = "", body: bytes = b"") -> httpx.Response:
     headers = {"authorization": f"Bearer of {user}"} if user else {}
-    url = f"http://127.0.0.1:{server.port}/skills{path}"
-    return httpx.request(method, url, content=body, headers=headers, timeout=60)
+    return httpx.request(method, f"{server.url}/skills{path}", content=body, headers=headers, timeout=60)
 
 
 def names(server: Server, user: str) -> list[str]:
@@ -53,15 +45,11 @@ def test_a_user_keeps_skills_that_nobody_else_reaches(server: Server) -> None:
     assert (put.status_code, put.json()["files"]) == (200, ["SKILL.md", "references/a.md"])
     assert (names(server, "alice"), names(server, "bob")) == (["tides"], [])
     assert ask(server, "bob", "DELETE", "/tides").status_code == 404
-    run = {
-        "assistant_id": "agent",
-        "input": {"messages": [{"role": "user", "content": "Hello."}], "skills": ["tides"]},
-    }
-    for user, is_loaded in (("alice", True), ("bob", False)):
-        url = f"http://127.0.0.1:{server.port}/runs/wait"
+    run = {"assistant_id": "agent", "input": {**said("Hello."), "skills": ["tides"]}}
+    for user, loaded in (("alice", ["tides"]), ("bob", [])):
         headers = {"authorization": f"Bearer of {user}"}
-        done = httpx.post(url, json=run, headers=headers, timeout=60).json()
-        assert (done["loaded"] == ["tides"]) == is_loaded
+        done = httpx.post(f"{server.url}/runs/wait", json=run, headers=headers, timeout=60).json()
+        assert done.get("loaded", []) == loaded
     assert ask(server, "alice", "DELETE", "/tides").status_code == 200
     assert names(server, "alice") == []
 
