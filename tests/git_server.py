@@ -3,12 +3,13 @@
 import os
 import ssl
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from typing import Any
+
+from tests.http_servers import Requests, served
 
 NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -46,13 +47,9 @@ class Repository:
     def git(self, *arguments: str, given: bytes = b"") -> str:
         """Return what git prints."""
         environment = {**os.environ, **NOBODY}
+        command, output = ["git", *arguments], subprocess.PIPE
         done = subprocess.run(
-            ["git", *arguments],
-            cwd=self.folder,
-            env=environment,
-            input=given,
-            capture_output=True,
-            check=True,
+            command, cwd=self.folder, env=environment, input=given, stdout=output, stderr=output, check=True
         )
         return done.stdout.decode().strip()
 
@@ -85,8 +82,8 @@ class Repository:
 class GitSite:
     """Repositories over HTTP."""
 
-    def __init__(self) -> None:
-        self.url = ""
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.requests: list[tuple[str, str]] = []
         """Paths, and the header `Authorization` of each request."""
         self.authorization = ""
@@ -97,31 +94,26 @@ class GitSite:
         """Where every request is redirected."""
 
 
-class _Backend(BaseHTTPRequestHandler):
-    def __init__(self, *args: object, root: Path, site: GitSite, **kwargs: object) -> None:
-        self._root, self._site = root, site
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+class _Backend(Requests):
+    def __init__(self, *args: Any, root: Path) -> None:
+        self._root = root
+        super().__init__(*args)
 
-    def do_GET(self) -> None:
+    def respond(self) -> None:
+        site: GitSite = self.state
         path, _, query = self.path.partition("?")
         authorization = self.headers.get("Authorization", "")
-        self._site.requests.append((self.path, authorization))
-        if self._site.leads_to:
-            self.send_response(307)
-            self.send_header("Location", self._site.leads_to + self.path)
-            self.end_headers()
-            return
-        if self._site.authorization and authorization != self._site.authorization:
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="x"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        if path in self._site.pages:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(self._site.pages[path])
-            return
+        site.requests.append((self.path, authorization))
+        if site.leads_to:
+            self.answer(307, Location=site.leads_to + self.path)
+        elif site.authorization and authorization != site.authorization:
+            self.answer(401, WWW_Authenticate='Basic realm="x"')
+        elif path in site.pages:
+            self.answer(200, site.pages[path])
+        else:
+            self._ask_git(path, query)
+
+    def _ask_git(self, path: str, query: str) -> None:
         environment = {
             "PATH": os.environ["PATH"], **NOBODY,
             "GIT_PROJECT_ROOT": str(self._root), "GIT_HTTP_EXPORT_ALL": "1", "REMOTE_ADDR": "127.0.0.1",
@@ -130,37 +122,14 @@ class _Backend(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
         }  # fmt: skip
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         environment["CONTENT_LENGTH"] = str(len(body))
         done = subprocess.run(["git", "http-backend"], env=environment, input=body, capture_output=True)
         head, _, content = done.stdout.partition(b"\r\n\r\n")
         fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
-        self.send_response(int(fields.pop("Status", "200").split()[0]))
-        fields.setdefault("Content-Length", str(len(content)))  # a client of TLS wants to know the end
-        for name, value in fields.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_POST = do_GET  # noqa: N815 - its name in the base class
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-        pass
+        self.answer(int(fields.pop("Status", "200").split()[0]), content, **fields)
 
 
-@contextmanager
-def serving_git(root: Path, tls: ssl.SSLContext | None = None) -> Iterator[GitSite]:
+def serving_git(root: Path, tls: ssl.SSLContext | None = None) -> AbstractContextManager[GitSite]:
     """Serve the repositories of a folder by `git http-backend`."""
-    site = GitSite()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Backend, root=root, site=site))
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    site.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
-    thread = Thread(target=partial(server.serve_forever, 0.01), daemon=True)
-    thread.start()
-    try:
-        yield site
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return served(partial(_Backend, root=root), GitSite, tls=tls)

@@ -6,19 +6,17 @@ A test queues what the server answers, one entry a request, and reads back what 
 import json
 import socket
 import struct
-import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
-State = TypeVar("State")
+from tests.http_servers import Requests, served
 
 KEY = "loopback-key"
+HEAD: dict[str, Any] = {"id": "chatcmpl-1", "created": 1, "model": "loopback"}
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 
 
@@ -101,47 +99,20 @@ class OpenAIServer:
         return ChatOpenAI(model=name, base_url=self.base_url, api_key=KEY, **{"max_retries": 0, **fields})  # type: ignore[arg-type]
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print what went wrong, but for a client that left: a command that was stopped does."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-@contextmanager
-def served(
-    handler: type[BaseHTTPRequestHandler], made: Callable[[str], State], port: int = 0
-) -> Iterator[State]:
-    """Serve on a port of loopback (0: a free one) until the block ends; `made` makes the state.
-
-    A handler finds the state as `self.server.state`.
-    """
-    with _Server(("127.0.0.1", port), handler) as http:
-        state = made(f"http://127.0.0.1:{http.server_address[1]}")
-        http.state = state  # type: ignore[attr-defined]
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield state
-        finally:
-            http.shutdown()
-            thread.join()
-
-
 def openai_server(port: int = 0) -> AbstractContextManager[OpenAIServer]:
     """Serve chat completions until the block ends."""
     return served(_ChatCompletions, lambda address: OpenAIServer(f"{address}/v1"), port)
 
 
-class _ChatCompletions(BaseHTTPRequestHandler):
+class _ChatCompletions(Requests):
     def setup(self) -> None:
         super().setup()
-        if self.server.state.keeps_alive:  # type: ignore[attr-defined]
+        if self.state.keeps_alive:
             self.protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:
-        state: OpenAIServer = self.server.state  # type: ignore[attr-defined]
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def respond(self) -> None:
+        state: OpenAIServer = self.state
+        body = json.loads(self.body())
         authorization = self.headers.get("Authorization", "")
         state.requests.append(Request(self.path, authorization, body))
         if authorization != f"Bearer {KEY}":
@@ -159,17 +130,8 @@ class _ChatCompletions(BaseHTTPRequestHandler):
             case Cut(completion, end, framing):
                 self._send_part(_encode(completion, body), end, framing)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing on stderr."""
-
     def _send(self, answer: Raw) -> None:
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        for name, value in answer.headers:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(answer.body)
+        self.answer(answer.status, answer.body, answer.content_type, **dict(answer.headers))
 
     def _send_part(self, answer: Raw, end: int, framing: str) -> None:
         if framing == "chunked":
@@ -203,17 +165,11 @@ def _encode(answer: Completion, body: dict[str, Any]) -> Raw:
 def _whole(answer: Completion) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     if answer.calls:
-        message["tool_calls"] = [_call(call, call.arguments) for call in answer.calls]
+        message["tool_calls"] = [call_of(call, call.arguments) for call in answer.calls]
     if answer.refusal:
         message["refusal"] = answer.refusal
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "loopback",
-        "choices": [{"index": 0, "message": message, "finish_reason": _finish(answer)}],
-        "usage": USAGE,
-    }
+    choice = {"index": 0, "message": message, "finish_reason": _finish(answer)}
+    return {**HEAD, "object": "chat.completion", "choices": [choice], "usage": USAGE}
 
 
 def _events(answer: Completion, usage: bool) -> Iterator[dict[str, Any]]:
@@ -222,7 +178,7 @@ def _events(answer: Completion, usage: bool) -> Iterator[dict[str, Any]]:
     for word in answer.text.split(" "):
         yield _event({"content": word if word == answer.text.split(" ")[0] else f" {word}"})
     for index, call in enumerate(answer.calls):
-        yield _event({"tool_calls": [{"index": index, **_call(call, "")}]})
+        yield _event({"tool_calls": [{"index": index, **call_of(call, "")}]})
     for half in (0, 1):
         for index, call in enumerate(answer.calls):
             text = call.arguments
@@ -239,16 +195,11 @@ def _events(answer: Completion, usage: bool) -> Iterator[dict[str, Any]]:
 
 def _event(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": "loopback",
-        "choices": [choice],
-    }
+    return {**HEAD, "object": "chat.completion.chunk", "choices": [choice]}
 
 
-def _call(call: Call, arguments: str) -> dict[str, Any]:
+def call_of(call: Call, arguments: str) -> dict[str, Any]:
+    """Return a call as the protocol writes it."""
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 

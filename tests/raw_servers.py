@@ -4,9 +4,7 @@ import datetime as dt
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 from threading import Thread
@@ -17,6 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.http_servers import Requests, served
 
 HOST = "api.example.invalid"
 PAGE = "served over TLS"
@@ -72,16 +72,8 @@ def serving(answers: Answers) -> Iterator[RawServer]:
 @pytest.fixture
 def serve() -> Iterator[Callable[[Answers], RawServer]]:
     """Return a function that starts such a server."""
-    open_servers = []
-
-    def start(answers: Answers) -> RawServer:
-        context = serving(answers)
-        open_servers.append(context)
-        return context.__enter__()
-
-    yield start
-    for each in open_servers:
-        each.__exit__(None, None, None)
+    with ExitStack() as stack:
+        yield lambda answers: stack.enter_context(serving(answers))
 
 
 def certify(folder: Path) -> ssl.SSLContext:
@@ -89,6 +81,7 @@ def certify(folder: Path) -> ssl.SSLContext:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
     now = dt.datetime.now(dt.UTC)
+    names = [x509.DNSName(HOST), x509.IPAddress(IPv4Address("127.0.0.1"))]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -97,47 +90,31 @@ def certify(folder: Path) -> ssl.SSLContext:
         .serial_number(1)
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(HOST), x509.IPAddress(IPv4Address("127.0.0.1"))]),
-            critical=False,
-        )
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *plain))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
     return context
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-        pass
+class _Page(Requests):
+    def respond(self) -> None:
+        self.answer(200, PAGE.encode())
 
 
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Serve with TLS as HOST, a name that this process alone resolves; yield the port."""
-    context = certify(tmp_path)
-    served = tmp_path / "served"
-    served.mkdir()
-    (served / "page.txt").write_text(PAGE)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(served)))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
     resolve = socket.getaddrinfo
 
     def resolve_host(host: str, *args: Any, **more: Any) -> Any:
         return resolve("127.0.0.1" if host == HOST else host, *args, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve_host)
-    Thread(target=partial(server.serve_forever, 0.02), daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    with served(_Page, lambda address: int(address.rpartition(":")[2]), tls=certify(tmp_path)) as port:
+        yield port

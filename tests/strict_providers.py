@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
-from tests.openai_server import Call, Completion, served
+from tests.http_servers import Requests, served
+from tests.openai_server import HEAD, Call, Completion, call_of
 
 Body = dict[str, Any]
 KEY: Final = SecretStr("loopback-key")
@@ -68,20 +68,10 @@ def strict_server(name: str) -> AbstractContextManager[StrictServer]:
     return served(_Requests, lambda address: StrictServer(PROVIDERS[name], address))
 
 
-class _Requests(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        state: StrictServer = self.server.state  # type: ignore[attr-defined]
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        status, answer = state.reply(body)
-        sent = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(sent)))
-        self.end_headers()
-        self.wfile.write(sent)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing on stderr."""
+class _Requests(Requests):
+    def respond(self) -> None:
+        status, answer = self.state.reply(json.loads(self.body()))
+        self.answer(status, json.dumps(answer).encode(), "application/json")
 
 
 def _openai_faults(body: Body) -> Iterator[str]:
@@ -214,21 +204,12 @@ def _blank_texts(content: Any, at: int | str) -> Iterator[str]:
 def _encode_openai(reply: Completion) -> Body:
     message: Body = {"role": "assistant", "content": reply.text or None}
     if reply.calls:
-        made = [{"name": each.name, "arguments": each.arguments} for each in reply.calls]
-        message["tool_calls"] = [
-            {"id": each.id, "type": "function", "function": function}
-            for each, function in zip(reply.calls, made, strict=True)
-        ]
+        message["tool_calls"] = [call_of(each, each.arguments) for each in reply.calls]
     finish = "tool_calls" if reply.calls else "stop"
     usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "strict",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {**usage, "prompt_tokens_details": {"cached_tokens": 80}},
-    }
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    spent = {**usage, "prompt_tokens_details": {"cached_tokens": 80}}
+    return {**HEAD, "object": "chat.completion", "choices": [choice], "usage": spent}
 
 
 def _encode_anthropic(reply: Completion) -> Body:
@@ -237,21 +218,15 @@ def _encode_anthropic(reply: Completion) -> Body:
         {"type": "tool_use", "id": each.id, "name": each.name, "input": _arguments(each)}
         for each in reply.calls
     ]
+    made = {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 0}
+    cached = {"cache_read_input_tokens": 80, "cache_creation_input_tokens": 10, "cache_creation": made}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5"}
     return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-sonnet-5",
+        **head,
         "content": content,
         "stop_reason": "tool_use" if reply.calls else "end_turn",
         "stop_sequence": None,
-        "usage": {
-            "input_tokens": 10,
-            "output_tokens": 7,
-            "cache_read_input_tokens": 80,
-            "cache_creation_input_tokens": 10,
-            "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 0},
-        },
+        "usage": {"input_tokens": 10, "output_tokens": 7, **cached},
     }
 
 

@@ -1,14 +1,14 @@
 """A real HTTP server that lists folders as links, on a port of its own."""
 
 import ssl
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
+
+from tests.http_servers import Requests, served
 
 
 class WebFolder:
@@ -27,55 +27,19 @@ class WebFolder:
         self.answering.set()
 
 
-class _Requests(SimpleHTTPRequestHandler):
-    def __init__(self, *args: object, web: WebFolder, **kwargs: object) -> None:
-        self._web = web
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-
+class _Requests(SimpleHTTPRequestHandler, Requests):
     def send_head(self) -> Any:
-        self._web.answering.wait(30)
-        self._web.requests.append(f"{self.command} {self.path}")
-        if self.path.startswith(self._web.failing):
+        self.state.answering.wait(30)
+        self.state.requests.append(f"{self.command} {self.path}")
+        if self.path.startswith(self.state.failing):
             self.send_error(503)
             return None
-        if self.path in self._web.pages:
-            return self._page(self._web.pages[self.path].encode())
+        if self.path in self.state.pages:
+            self.answer(200, self.state.pages[self.path].encode(), "text/html")
+            return None
         return super().send_head()
 
-    def _page(self, page: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(page)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # a client may read less than all
-            super().handle_error(request, client_address)
-
-
-@contextmanager
-def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[WebFolder]:
+def serving(folder: Path, tls: ssl.SSLContext | None = None) -> AbstractContextManager[WebFolder]:
     """Serve a folder; with `tls` by HTTPS."""
-    web = WebFolder("")
-    server = _Server(("127.0.0.1", 0), partial(_Requests, directory=str(folder), web=web))
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    web.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
-    thread = Thread(target=partial(server.serve_forever, 0.01), daemon=True)
-    thread.start()
-    try:
-        yield web
-    finally:
-        web.answering.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return served(partial(_Requests, directory=str(folder)), WebFolder, tls=tls)

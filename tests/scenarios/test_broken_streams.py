@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.nodes.model_errors import ModelCallError
-from tests.openai_server import served
+from tests.http_servers import served
 from tests.strict_providers import KEY, PROVIDERS
 
 # Of Gemini's package.

@@ -1,14 +1,13 @@
 """A server of MCP that publishes skills, and lies where a test says so: real HTTP, in a thread."""
 
 import base64
-import hashlib
 import json
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -21,6 +20,7 @@ from skills_agent.mcp.published import Publisher
 from skills_agent.mcp.source import McpSource
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
+from tests.http_servers import Requests, served
 
 Files = Mapping[str, str | bytes]
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -30,15 +30,12 @@ CAPABILITIES: dict[str, Any] = {"resources": {}, "extensions": {EXTENSION: {}}}
 class Skills:
     """What a server has, and what a test may do with it while it runs."""
 
-    def __init__(self) -> None:
-        self.url = ""
-        self.skills: dict[str, Files] = {}
+    def __init__(self, url: str, skills: Mapping[str, Files]) -> None:
+        self.url = url
+        self.skills: dict[str, Files] = dict(skills)
         """The files of each skill, by its path."""
         self.requests: list[tuple[str, str]] = []
         """Methods, and the URIs that they were for."""
-        self.headers: list[dict[str, str]] = []
-        self.key = ""
-        """Requests without this `Authorization` are refused; empty: none is."""
         self.capabilities = CAPABILITIES
         self.ttl_ms: int = 0
         self.of_entry: Callable[[dict[str, Any]], Any] = lambda entry: entry
@@ -64,16 +61,11 @@ class Skills:
         files = {name: as_bytes(content) for name, content in self.skills[path].items()}
         frontmatter = yaml.safe_load(files["SKILL.md"].split(b"---\n")[1])
         resources = [
-            {
-                "uri": f"skill://{path}/{name}",
-                "digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
-                "size": len(raw),
-            }
+            {"uri": f"skill://{path}/{name}", "digest": f"sha256:{sha256(raw).hexdigest()}", "size": len(raw)}
             for name, raw in files.items()
         ]
-        return self.of_entry(
-            {"uri": f"skill://{path}/SKILL.md", "frontmatter": frontmatter, "resources": resources}
-        )
+        uri = f"skill://{path}/SKILL.md"
+        return self.of_entry({"uri": uri, "frontmatter": frontmatter, "resources": resources})
 
     def result(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         """Return the result of a request; None where there is no such thing."""
@@ -104,21 +96,13 @@ class Skills:
         return None
 
 
-class _Requests(BaseHTTPRequestHandler):
-    def __init__(self, *args: Any, skills: Skills) -> None:
-        self._skills = skills
-        super().__init__(*args)
-
-    def do_POST(self) -> None:
-        skills = self._skills
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+class _Requests(Requests):
+    def respond(self) -> None:
+        skills: Skills = self.state
+        request = json.loads(self.body())
         method, params = request["method"], request.get("params", {})
         skills.requests.append((method, params.get("uri", "")))
-        skills.headers.append(dict(self.headers))
         skills.answering.wait(30)
-        if skills.key and self.headers.get("Authorization") != skills.key:
-            self.send_error(401)
-            return
         if raw := skills.answers(method):
             self.close_connection = True
             self.wfile.write(raw)
@@ -130,22 +114,7 @@ class _Requests(BaseHTTPRequestHandler):
         else:
             kept = {"resultType": "complete", "ttlMs": skills.ttl_ms, "cacheScope": "private"}
             answer["result"] = {**kept, **result}
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # A client that leaves is what some tests are about.
+        self.answer(200, json.dumps(answer).encode(), "application/json")
 
 
 def as_bytes(content: str | bytes) -> bytes:
@@ -162,19 +131,10 @@ def skill(name: str, description: str = "", **fields: Any) -> str:
 @contextmanager
 def publishing(**skills: Files) -> Iterator[Skills]:
     """Serve skills; `_` in a name stands for `-`."""
-    made = Skills()
-    made.skills = {name.replace("_", "-"): files for name, files in skills.items()}
-    server = _Server(("127.0.0.1", 0), partial(_Requests, skills=made))
-    made.url = f"http://127.0.0.1:{server.server_port}/mcp"
-    thread = Thread(target=partial(server.serve_forever, 0.01), daemon=True)
-    thread.start()
-    try:
+    named = {name.replace("_", "-"): files for name, files in skills.items()}
+    with served(_Requests, lambda address: Skills(f"{address}/mcp", named)) as made:
         yield made
-    finally:
         made.answering.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextmanager
@@ -211,7 +171,5 @@ def serving_skills(folder: Path) -> Iterator[str]:
 
 def free_port() -> int:
     """Return a port that nobody uses now."""
-    with socket.socket() as probe, suppress(OSError):
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-    raise AssertionError("no port is free")

@@ -25,7 +25,8 @@ from pydantic import SecretStr
 from skills_agent.graph.models.available import LOCAL_PORTS, default_model
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.nodes.model_errors import ModelCallError, ModelError, calling, explain
-from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error, served
+from tests.http_servers import served
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error
 
 READ = Call("read_file", {"path": "notes/été.md", "lines": 5}, "call_2")
 TOOLS: list[dict[str, Any]] = [
