@@ -21,36 +21,39 @@ SCRIPT = calls(call("run_script", skill="refunds", path="scripts/run.py", args=[
 APPROVE = {"type": "approve"}
 
 
+@pytest.fixture
+def marker(workspace: Path) -> None:
+    """Put a file into the workspace that the skill's script reads."""
+    (workspace / "marker.txt").write_text("here")
+
+
 def of(url: str) -> dict[str, Any]:
     return {"far": {"url": url, "skills": True, "connect_timeout": 60}}
 
 
 def test_a_skill_is_loaded_and_its_script_asked_about_whatever_it_says_of_itself(
-    make_agent: MakeAgent, workspace: Path
+    make_agent: MakeAgent, marker: None
 ) -> None:
-    (workspace / "marker.txt").write_text("here")
     with publishing(refunds=FILES) as server:
         agent = make_agent([LOAD, SCRIPT, "done"], mcp_servers=of(server.url), allowed_tools="preapprove")
         agent.say("go")
         (loaded,) = agent.values["skills_loaded"].values()
         assert (loaded["source"], loaded["path"]) == ("mcp:far", "skill://refunds/SKILL.md")
         assert loaded["allowed_tools"] is None
-        (request,) = agent.state.interrupts[0].value["action_requests"]
-        assert "untrusted" in request["description"]
+        assert "untrusted" in agent.question
         agent.answer(APPROVE)
-        assert "ran in here" in agent.tool_messages("run_script")[0].text
+        assert "ran in here" in agent.results("run_script")[0]
 
 
 def test_a_thread_goes_on_with_its_snapshot_when_the_server_is_gone(
-    make_agent: MakeAgent, workspace: Path
+    make_agent: MakeAgent, marker: None
 ) -> None:
-    (workspace / "marker.txt").write_text("here")
     saver = InMemorySaver()
     with publishing(refunds=FILES) as server:
         make_agent([LOAD, SCRIPT], mcp_servers=of(server.url), checkpointer=saver).say("go")
     later = make_agent([LOAD, SCRIPT, "done"], mcp_servers=of(server.url), checkpointer=saver)
     later.answer(APPROVE)
-    assert "ran in here" in later.tool_messages("run_script")[0].text
+    assert "ran in here" in later.results("run_script")[0]
 
 
 FASTMCP = """
@@ -72,10 +75,9 @@ server.run(transport="stdio", show_banner=False)
 
 @pytest.mark.slow
 def test_an_unmodified_fastmcp_servers_skill_is_loaded_and_its_script_run(
-    make_agent: MakeAgent, workspace: Path, tmp_path: Path
+    make_agent: MakeAgent, marker: None, tmp_path: Path
 ) -> None:
     pytest.importorskip("fastmcp", reason="the extra `dev` is not installed: fastmcp>=4.1,<4.2")
-    (workspace / "marker.txt").write_text("here")
     made = write_skill(tmp_path / "theirs", "refunds", "Pays back.\nlicense: MIT", scripts__run_py=RUN)
     (made / "latin.txt").write_bytes(b"\xe4\r\n")
     program = {"command": sys.executable, "args": ["-c", FASTMCP, str(tmp_path / "theirs")]}
@@ -83,4 +85,4 @@ def test_an_unmodified_fastmcp_servers_skill_is_loaded_and_its_script_run(
     agent = make_agent([LOAD, SCRIPT, "done"], mcp_servers=servers)
     agent.say("go")
     agent.answer(APPROVE)
-    assert "ran in here" in agent.tool_messages("run_script")[0].text
+    assert "ran in here" in agent.results("run_script")[0]

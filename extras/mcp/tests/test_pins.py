@@ -68,9 +68,10 @@ def cli(tmp_path: Path) -> CommandLine:
 
 def install(cli: CommandLine) -> None:
     """Put environments and folders of packages into the workspace, and what they load elsewhere in it."""
-    for path in ("paths/x.py", "src dir/own/cli.py", "conda/lib/python3.11/os.py", "conda/bin/run"):
-        cli.write(path, "")
-    for path in (".venv/pyvenv.cfg", ".venv/lib/site.py", "package.json", "node_modules/.pnpm/x/run"):
+    for path in (
+        *("paths/x.py", "src dir/own/cli.py", "conda/lib/python3.11/os.py", "conda/bin/run", "package.json"),
+        *(".venv/pyvenv.cfg", ".venv/lib/site.py", "node_modules/.pnpm/x/run"),
+    ):
         cli.write(path, "")
     site = ".venv/lib/python3.11/site-packages"
     cli.write(f"{site}/a.pth", "import json\n../../../../paths\n")

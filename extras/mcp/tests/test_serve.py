@@ -1,5 +1,6 @@
 """`publish serve`: a real process, asked by MCP's own client, by fastmcp's, and by clients that mean harm."""
 
+import base64
 import hashlib
 import json
 import shutil
@@ -8,14 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request as WebRequest
-from urllib.request import urlopen
 
+import httpx
 import pytest
 from pydantic import ConfigDict
 
@@ -31,13 +30,8 @@ pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import advertise
-from mcp_types import (
-    CacheableResult,
-    PaginatedRequestParams,
-    PaginatedResult,
-    ReadResourceRequestParams,
-    Request,
-)
+from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request
+from mcp_types import ReadResourceRequestParams as Read
 
 from skills_agent.mcp.requests import get_skill, list_skills, read_files
 
@@ -92,26 +86,24 @@ def serving(cli: CommandLine, *args: str, **variables: str) -> Iterator[tuple[st
         process.communicate()
 
 
-@asynccontextmanager
-async def client_of(url: str) -> AsyncIterator[Client]:
-    """Yield MCP's own client."""
-    async with Client(url, extensions=[advertise(EXTENSION)], cache=None) as client:
-        yield client
+def client_of(server: Any) -> Client:
+    """Return MCP's own client."""
+    return Client(server, extensions=[advertise(EXTENSION)], cache=None)
 
 
 async def asked(client: Client, method: str, **params: Any) -> dict[str, Any]:
     """Ask for a method of the extension."""
-    kind = ReadResourceRequestParams if "uri" in params else PaginatedRequestParams
+    kind = Read if "uri" in params else PaginatedRequestParams
     request = AnyRequest(method=method, params=kind(**params))
     result = await client.session.send_request(request, AnyResult)
     return result.model_dump(by_alias=True, mode="json")
 
 
+BUNDLED = {"csv-report", "decision-record", "git-release-notes", "text-stats"}
+
+
 def names_of(entries: Any) -> list[str]:
     return [each.name for each in entries if each.name not in BUNDLED]
-
-
-BUNDLED = {"csv-report", "decision-record", "git-release-notes", "text-stats"}
 
 
 @pytest.fixture(scope="module")
@@ -147,15 +139,9 @@ async def test_mcps_own_client_lists_gets_and_verifies_every_file(served: str) -
 
 
 OUTSIDE = [
-    "skill://notes/../manual/SKILL.md",
-    "skill://notes/%2e%2e/%2e%2e/config.toml",
-    "skill://notes/out.md",
-    "skill://notes/out/hosts",
-    "skill://manual/SKILL.md",
-    "skill://unknown/SKILL.md",
-    "file:///etc/passwd",
-    "",
-    "skill://notes/" + "a/" * 100_000,
+    *(f"skill://notes/{path}" for path in ("../manual/SKILL.md", "%2e%2e/%2e%2e/config.toml", "out.md")),
+    *("skill://notes/out/hosts", "skill://manual/SKILL.md", "skill://unknown/SKILL.md"),
+    *("file:///etc/passwd", "", "skill://notes/" + "a/" * 100_000),
 ]
 
 
@@ -225,7 +211,7 @@ async def test_over_stdio_it_is_the_same_and_stdout_is_for_messages_alone(cli: C
         args=["-m", "skills_agent.graph.cli.main", "publish", "serve", "--workspace", str(cli.workspace)],
         env=cli.environment({}),
     )
-    async with Client(program, extensions=[advertise(EXTENSION)], cache=None) as client:
+    async with client_of(program) as client:
         listed = await list_skills(client)
         assert names_of(listed.entries) == ["notes"]
         for entry in listed.entries:
@@ -248,30 +234,29 @@ async def test_an_older_client_sees_plain_resources_and_no_methods(served: str) 
 
 def post(url: str, **headers: str) -> int:
     """Ask for the list by hand; return the status."""
+    protocol = "io.modelcontextprotocol"
     meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
+        f"{protocol}/protocolVersion": "2026-07-28",
+        f"{protocol}/clientCapabilities": {},
+        f"{protocol}/clientInfo": {"name": "x", "version": "1"},
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "skills/list", "params": {"_meta": meta}}
-    request = WebRequest(url, json.dumps(body).encode(), {**HEADERS, **headers})
-    try:
-        with urlopen(request, timeout=PATIENCE) as answer:
-            return int(answer.status)
-    except HTTPError as error:
-        return error.code
+    return httpx.post(url, json=body, headers={**HEADERS, **headers}, timeout=PATIENCE).status_code
 
 
 @pytest.mark.slow
 def test_no_page_of_a_browser_reaches_it(served: str) -> None:
     port = served.split(":")[2].split("/", maxsplit=1)[0]
     assert served.startswith("http://127.0.0.1:")
-    assert post(served) == 200
-    assert post(served, Host="evil.example") == 421
-    assert post(served, Host=f"evil.example:{port}") == 421
-    assert post(served, Origin="http://evil.example") == 403
-    assert post(served, Origin=f"http://localhost:{port}") == 200
-    assert post(served, **{"Content-Type": "text/plain"}) == 400
+    for headers, status in (
+        ({}, 200),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": f"evil.example:{port}"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": f"http://localhost:{port}"}, 200),
+        ({"Content-Type": "text/plain"}, 400),
+    ):
+        assert post(served, **headers) == status, headers
     # It listens at no other address of this machine.
     with socket.socket() as probe:
         probe.settimeout(5)
@@ -282,9 +267,8 @@ def test_no_page_of_a_browser_reaches_it(served: str) -> None:
 def test_other_machines_need_the_token(cli: CommandLine) -> None:
     with serving(cli, "--host", "0.0.0.0", SKILLS_SERVE_TOKEN=TOKEN) as (open_url, _):
         url = open_url.replace("0.0.0.0", "127.0.0.1")
-        assert post(url) == 401
-        assert post(url, Authorization=f"Bearer {TOKEN[:-1]}") == 401
-        assert post(url, Authorization=TOKEN) == 401
+        for wrong in ("", f"Bearer {TOKEN[:-1]}", TOKEN):
+            assert post(url, Authorization=wrong) == 401
         assert post(url, Authorization=f"Bearer {TOKEN}") == 200
 
 
@@ -300,11 +284,9 @@ def test_an_open_address_without_a_token_or_with_a_weak_one_is_refused(cli: Comm
 
 
 def test_a_skill_that_is_not_there_and_a_port_that_is_taken_are_said(cli: CommandLine) -> None:
-    unknown = cli.run("publish", "serve", "--skill", "nothing")
-    assert unknown.code == 1
-    assert "nothing" in unknown.err
-    qualified = cli.run("publish", "serve", "--skill", "csv-report@bundled")
-    assert qualified.code == 2
+    for name, code in (("nothing", 1), ("csv-report@bundled", 2)):
+        unknown = cli.run("publish", "serve", "--skill", name)
+        assert (unknown.code, name in unknown.err) == (code, True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         told = cli.run("publish", "serve", "--http", "--port", port)
@@ -378,22 +360,18 @@ async def test_fastmcps_client_lists_and_reads_what_is_published(served: str) ->
     from fastmcp.skills.client import SkillsClientExtension  # noqa: PLC0415
 
     async with fastmcp.Client(served, extensions=[SkillsClientExtension()]) as client:
-        extension = (
-            client.get_extension(SkillsClientExtension) if hasattr(client, "get_extension") else client
-        )
+        extension: Any = client
+        if hasattr(client, "get_extension"):
+            extension = client.get_extension(SkillsClientExtension)
         skills = await extension.list_skills()
         notes = next(each for each in skills if each.frontmatter.name == "notes")
         assert (await extension.get_skill(notes.uri)).model_dump() == notes.model_dump()
-        for skill in skills:
-            for file in skill.resources:
-                (content,) = await client.read_resource(file.uri)
-                raw = content_bytes(content)
-                assert (len(raw), f"sha256:{hashlib.sha256(raw).hexdigest()}") == (file.size, file.digest)
+        for file in [each for skill in skills for each in skill.resources]:
+            (content,) = await client.read_resource(file.uri)
+            raw = content_bytes(content)
+            assert (len(raw), f"sha256:{hashlib.sha256(raw).hexdigest()}") == (file.size, file.digest)
 
 
 def content_bytes(content: Any) -> bytes:
-    """Return what a client was sent."""
-    import base64  # noqa: PLC0415
-
     text = getattr(content, "text", None)
     return text.encode() if text is not None else base64.b64decode(content.blob)

@@ -82,11 +82,10 @@ def test_a_program_gets_its_variables_and_works_at_home(tmp_path: Path) -> None:
     server = {**command("notes"), **PATIENT, "env": {"TOKEN": "Bearer ${NOTES_TOKEN}"}}
     with connected({"notes": server}, tmp_path, environment) as (servers, _):
         said = text_of(servers, "pid")
-    assert f" {tmp_path} " in said
-    assert "TOKEN=Bearer yes-this-one" in said
-    assert "SECRET_OF_AGENT" not in said
-    assert "NOTES_TOKEN=" not in said
-    assert f"PATH={path_outside(os.environ['PATH'], tmp_path / 'work')}" in said
+    outside = path_outside(os.environ["PATH"], tmp_path / "work")
+    for text in (f" {tmp_path} ", "TOKEN=Bearer yes-this-one", f"PATH={outside}"):
+        assert text in said
+    assert not [text for text in ("SECRET_OF_AGENT", "NOTES_TOKEN=") if text in said]
 
 
 @pytest.mark.slow
@@ -129,7 +128,9 @@ def test_a_server_over_http_is_found_again_after_it_was_restarted(tmp_path: Path
         connected({"notes": {"url": url, **PATIENT}}, tmp_path) as (servers, offered),
     ):
         assert text_of(servers, "echo", text="hello") == "hello"
-        assert "mcp__notes__echo" in {tool.name for tool in offered["notes"]}
+        first = offered.pop("notes")
+        servers.connect()
+        assert not offered  # they are listed again where they may be new, and at no other time
         until(lambda: has_another(servers, offered))
         process.kill()
         process.wait()
@@ -138,6 +139,8 @@ def test_a_server_over_http_is_found_again_after_it_was_restarted(tmp_path: Path
         again = start_http(int(url.split(":")[2].split("/")[0]))
         try:
             assert text_of(servers, "echo", text="again") == "again"
+            servers.connect()
+            assert [each.name for each in offered["notes"]] == [each.name for each in first]
         finally:
             again.kill()
             again.wait()
@@ -161,11 +164,12 @@ def test_servers_that_do_not_answer_are_said_and_hold_up_no_other(tmp_path: Path
             assert set(offered) == {"notes"}
             assert faults.pop("notes") == ""
             assert all(f"MCP server {name}: " in fault for name, fault in faults.items()), faults
-            assert "no answer within 0.2 seconds" in faults["silent"]
-            assert "no-such-program-here is not installed" in faults["missing"]
-            assert "NOT_SET_ANYWHERE is not set" in faults["unset"]
-            assert "NOT_SET_ANYWHERE is not set" in faults["secret"]
-            assert "no licence <U+202E>" in faults["gone"]
+            for name, fault in {
+                "silent": "no answer within 0.2 seconds", "gone": "no licence <U+202E>",
+                "missing": "no-such-program-here is not installed",
+                "unset": "NOT_SET_ANYWHERE is not set", "secret": "NOT_SET_ANYWHERE is not set",
+            }.items():  # fmt: skip
+                assert fault in faults[name]
             assert servers.absence_of("mcp__missing__x") == faults["missing"]
             assert "No MCP server other is configured" in servers.absence_of("mcp__other__x")
             assert servers.absence_of("run_script") == ""
@@ -209,17 +213,13 @@ def test_a_server_with_very_many_tools_fills_no_prompt() -> None:
     assert 1 < len(large) < 1 + MAX_ALL // 12_000
 
 
+WORDS = st.sampled_from(["type", "properties", "$ref", "enum", "items", "anyOf", "required", "$defs", "x"])
+REFERENCES = ["#", "#/$defs/x", "#/properties"]
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["type", "properties", "$ref", "enum", "items", "anyOf", "required", "$defs", "x"]
-            ),
-            inner | st.sampled_from(["object", "string", "#", "#/$defs/x", "#/properties"]),
-            max_size=4,
-        )
+        | st.dictionaries(WORDS, inner | st.sampled_from(["object", "string", *REFERENCES]), max_size=4)
     ),
     max_leaves=12,
 )
@@ -241,20 +241,14 @@ def test_whatever_a_server_sends_is_offered_in_bounds_or_said(schema: dict[str, 
 @pytest.mark.slow
 def test_servers_die_with_an_agent_that_is_killed(tmp_path: Path) -> None:
     files = [tmp_path / "server", tmp_path / "child"]
-    program = (
-        "import sys, time, os; from pathlib import Path\n"
-        "from skills_agent.graph.settings import Settings\n"
-        "from skills_agent.mcp.client import McpServers\n"
-        "from tests.mcp_servers import command\n"
-        "server = {**command('stubborn', *sys.argv[1:]), 'connect_timeout': 60}\n"
-        "settings = Settings(workspace=Path('/nowhere'), extras={'mcp_servers': {'s': server}})\n"
-        "servers = McpServers(settings, os.environ)\n"
-        "servers.connect(); print(servers.states(), flush=True); time.sleep(600)\n"
-    )
-    root = Path(__file__).resolve().parents[3]
-    agent = subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, files)], cwd=root, stdout=subprocess.PIPE, text=True
-    )
+    server = {**command("stubborn", *map(str, files)), **PATIENT}
+    program = f"""
+import time; from pathlib import Path
+from skills_agent.graph.settings import Settings; from skills_agent.mcp.client import McpServers
+settings = Settings(workspace=Path('/nowhere'), extras={{'mcp_servers': {{'s': {server!r}}}}})
+servers = McpServers(settings, {{}}); servers.connect()
+print(servers.states(), flush=True); time.sleep(600)"""
+    agent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert agent.stdout
     assert "tools=1" in agent.stdout.readline()
     pids = [int(file.read_text()) for file in files]
@@ -293,17 +287,3 @@ def test_what_a_server_is_given_is_shown_to_nobody(tmp_path: Path) -> None:
     assert shown["value"]["a"]["command"] == "notes"
     assert "PASS" in shown["value"]["a"]["env"]
     assert "plain-secret" not in f"{shown}{settings!r}{settings.mcp_servers!r}"
-
-
-@pytest.mark.slow
-def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_path: Path) -> None:
-    with connected({"notes": {**command("notes"), **PATIENT}}, tmp_path) as (servers, offered):
-        first = offered.pop("notes")
-        servers.connect()
-        assert not offered
-        with pytest.raises(McpServerError):
-            text_of(servers, "die")
-        text_of(servers, "echo", text="started again")
-        servers.connect()
-        assert [each.name for each in offered["notes"]] == [each.name for each in first]
-        until(lambda: has_another(servers, offered))

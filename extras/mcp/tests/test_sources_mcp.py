@@ -24,8 +24,7 @@ FILES: dict[str, str | bytes] = {
 class Clock:
     """A clock that a test moves."""
 
-    def __init__(self) -> None:
-        self.now = 1_000.0
+    now = 1_000.0
 
     def __call__(self) -> float:
         return self.now
@@ -94,9 +93,12 @@ def changed(field: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]
 def with_file(**values: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Change the last file of an entry."""
     return lambda entry: {
-        **entry,
-        "resources": [*entry["resources"][:-1], {**entry["resources"][-1], **values}],
-    }
+        **entry, "resources": [*entry["resources"][:-1], {**entry["resources"][-1], **values}]
+    }  # fmt: skip
+
+
+def one_of(entry: dict[str, Any]) -> Callable[[int], Any]:
+    return lambda n: {**entry["resources"][-1], "uri": f"skill://refunds/{n}"}
 
 
 BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
@@ -107,13 +109,7 @@ BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no own file": (lambda entry: {**entry, "resources": entry["resources"][1:]}, "its own file"),
     "twice": (lambda entry: {**entry, "resources": entry["resources"] * 2}, "there twice"),
     "513 files": (
-        lambda entry: {
-            **entry,
-            "resources": [
-                *entry["resources"],
-                *({**entry["resources"][-1], "uri": f"skill://refunds/{n}"} for n in range(510)),
-            ],
-        },
+        lambda entry: {**entry, "resources": [*entry["resources"], *map(one_of(entry), range(510))]},
         "more than 512 files",
     ),
     "17 MiB": (with_file(size=17 * 1024 * 1024), "or 16,777,216 bytes"),
@@ -129,11 +125,8 @@ BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "query": (with_file(uri="skill://refunds/a?b"), "outside of the skill"),
     "an unseen uri": (changed("uri", "skill://refunds\u202e/SKILL.md"), "characters that no URI has"),
     "a long uri": (changed("uri", f"skill://{'a/' * 2_000}refunds/SKILL.md"), "too long"),
-    "a huge frontmatter": (
-        changed("frontmatter", {"name": "refunds", "description": "x" * 70_000}),
-        "too large",
-    ),
-    "a deep frontmatter": (
+    "a huge one": (changed("frontmatter", {"name": "refunds", "x": "x" * 70_000}), "too large"),
+    "a deep one": (
         changed("frontmatter", {"name": "refunds", "x": json.loads("[" * 40 + "]" * 40)}),
         "too deep",
     ),
@@ -204,10 +197,8 @@ def test_a_skill_that_changed_after_it_was_listed_is_refused_and_then_listed_ane
 @pytest.mark.parametrize(
     "contents",
     [
-        [{"uri": "skill://refunds/other", "text": "x"}],
-        [],
+        *([{"uri": "skill://refunds/other", "text": "x"}], [], [{"uri": URI, "text": 7}]),
         [{"uri": URI, "text": FILES["SKILL.md"]}] * 2,
-        [{"uri": URI, "text": 7}],
     ],
 )
 def test_other_contents_than_were_asked_for_are_refused(
@@ -225,10 +216,8 @@ def test_endless_pages_and_circles_end(server: Skills, source: McpSource, clock:
     assert source.scan().skills == ()
     assert "longer than 2,000 skills or 100 pages" in messages(source)
     assert server.count("skills/list") == 100
-    server.pages = lambda cursor: {
-        "skills": [server.entry("refunds")],
-        "nextCursor": "b" if cursor == "a" else "a",
-    }
+    entries = [server.entry("refunds")]
+    server.pages = lambda cursor: {"skills": entries, "nextCursor": "b" if cursor == "a" else "a"}
     clock.now += LONGEST_TTL
     assert [each.path for each in source.scan().skills] == [URI]
     assert "goes in a circle" in messages(source)
@@ -237,18 +226,15 @@ def test_endless_pages_and_circles_end(server: Skills, source: McpSource, clock:
 
 
 def test_skills_are_bounded(server: Skills, source: McpSource) -> None:
-    files = server.entry("refunds")["resources"]
+    (file, *_) = server.entry("refunds")["resources"]
 
     def many(cursor: str | None) -> dict[str, Any]:
         at = int(cursor or 0)
         names = [f"s{number}" for number in range(at, at + 500)]
+        heads = {f"skill://{name}/SKILL.md": {"name": name, "description": "x"} for name in names}
         entries = [
-            {
-                "uri": f"skill://{name}/SKILL.md",
-                "frontmatter": {"name": name, "description": "x"},
-                "resources": [{**files[0], "uri": f"skill://{name}/SKILL.md"}],
-            }
-            for name in names
+            {"uri": uri, "frontmatter": head, "resources": [{**file, "uri": uri}]}
+            for uri, head in heads.items()
         ]
         return {"skills": entries, "nextCursor": str(at + 500)}
 
@@ -321,29 +307,22 @@ def test_redirects_are_not_followed_to_another_host(server: Skills, source: McpS
         assert other.requests == []
 
 
-def test_a_server_that_dies_in_the_middle_of_a_load_is_an_error_of_this_load(
-    server: Skills, source: McpSource
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw", [HEAD + b"Content-Length: 500\r\n\r\n{", HEAD + b"\r\n" + b" " * 25_000_000], ids=["dies", "huge"]
+)
+def test_a_server_that_dies_or_never_ends_in_a_load_is_an_error_of_this_load(
+    server: Skills, source: McpSource, raw: bytes
 ) -> None:
     registry = Registry([source])
     (found,) = registry.refresh().skills
-    server.answers = lambda method: (
-        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
-        if method == "resources/read"
-        else None
-    )
+    server.answers = lambda method: raw if method == "resources/read" else None
     with pytest.raises(SkillUnreadableError, match="MCP server far"):
         registry.load(found.ref)
     server.answers = lambda _: None
     assert registry.load(found.ref).instructions.strip() == "Do it."
-
-
-def test_a_huge_answer_is_cut_off(server: Skills, source: McpSource) -> None:
-    (found,) = Registry([source]).refresh().skills
-    assert found
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
-    server.answers = lambda method: head + b" " * 25_000_000 if method == "resources/read" else None
-    with pytest.raises(OSError, match="MCP server far: it does not answer as MCP has it"):
-        fetched(source)
 
 
 def test_a_nested_skill_is_one_of_its_own(server: Skills, source: McpSource) -> None:

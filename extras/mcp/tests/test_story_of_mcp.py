@@ -14,19 +14,11 @@ from skills_agent.state.context import Context, ContextError
 from tests.agents import call, calls, trust_file_of_workspace, write_skill
 from tests.kit import MakeAgent
 from tests.mcp_servers import command
+from tests.waiting import until
 
 NOTES: Any = {"notes": {**command("notes"), "connect_timeout": 60}}
 APPROVE = {"type": "approve"}
 YES = {"require_approval_for": frozenset[Any]()}
-
-
-async def until_there(file: Path) -> None:
-    """Wait for a file that a server writes."""
-    for _ in range(3000):
-        if file.exists():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"{file.name} never came")
 
 
 @pytest.mark.slow
@@ -39,7 +31,7 @@ def test_a_servers_tool_is_asked_about_and_called_by_an_agent_that_has_called_no
     assert "may reach the network. Risk: network." in first.question
     second = make_agent([calls(), "done"], mcp_servers=NOTES, checkpointer=saver)
     second.answer(APPROVE)
-    assert second.tool_messages("mcp__notes__echo")[0].text == "milk"
+    assert second.results("mcp__notes__echo")[0] == "milk"
 
 
 @pytest.mark.slow
@@ -50,21 +42,19 @@ async def test_under_ainvoke_a_call_that_is_cancelled_ends_at_the_server(
     wait = call("mcp__notes__wait", started=str(started), stopped=str(stopped))
     agent = make_agent([calls(wait), "done"], mcp_servers=NOTES, **YES)
     run = asyncio.ensure_future(agent.graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config))
-    await until_there(started)
+    while not started.exists():
+        await asyncio.sleep(0.01)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    await until_there(stopped)
+    until(stopped.exists)
 
 
-def test_a_server_that_does_not_answer_is_said_to_the_model(
-    make_agent: MakeAgent,
-) -> None:
+def test_a_server_that_does_not_answer_is_said_to_the_model(make_agent: MakeAgent) -> None:
     silent = {"quiet": {**command("silent"), "connect_timeout": 0.2}}
     agent = make_agent([calls(call("mcp__quiet__x")), "one", "two"], mcp_servers=silent)
     assert agent.say("go")["answer"] == "one"
-    text = agent.tool_messages("mcp__quiet__x")[0].text
-    assert "MCP server quiet: no answer within 0.2 seconds" in text
+    assert "MCP server quiet: no answer within 0.2 seconds" in agent.results("mcp__quiet__x")[0]
     assert agent.say("go on")["answer"] == "two"
 
 
@@ -78,21 +68,17 @@ def test_a_host_keeps_its_tool_of_a_servers_name(make_agent: MakeAgent) -> None:
     own.metadata = {"risk": "read"}
     agent = make_agent([calls(call("mcp__notes__echo", text="x")), "done"], mcp_servers=NOTES, tools=[own])
     agent.say("go")
-    assert agent.tool_messages("mcp__notes__echo")[0].text == "host: x"
+    assert agent.results("mcp__notes__echo")[0] == "host: x"
 
 
 @pytest.mark.slow
 def test_arguments_have_any_name_and_what_is_excluded_is_not_called(make_agent: MakeAgent) -> None:
     odd = call("mcp__notes__echo", text="a", config="b", run_manager="c", self_="d")
-    agent = make_agent(
-        [calls(odd, call("mcp__notes__fail")), "done"],
-        mcp_servers=NOTES,
-        exclude_tools=("mcp__notes__fail",),
-        **YES,
-    )
+    replies = [calls(odd, call("mcp__notes__fail")), "done"]
+    agent = make_agent(replies, mcp_servers=NOTES, exclude_tools=("mcp__notes__fail",), **YES)
     agent.say("go")
-    assert agent.tool_messages("mcp__notes__echo")[0].text == "a b c d"
-    assert "the operator turned off mcp__notes__fail" in agent.tool_messages("mcp__notes__fail")[0].text
+    assert agent.results("mcp__notes__echo")[0] == "a b c d"
+    assert "the operator turned off mcp__notes__fail" in agent.results("mcp__notes__fail")[0]
     with pytest.raises(ContextError, match=r"`mcp__notes__fial` .*Did you mean mcp__notes__fail\?"):
         agent.say("go on", context=Context(exclude_tools=("mcp__notes__fial",)))
 
@@ -102,11 +88,10 @@ def test_results_are_bounded_and_images_shown_where_they_are_read(make_agent: Ma
     replies = [calls(call("mcp__notes__long"), call("mcp__notes__picture"), call("mcp__notes__fail")), "done"]
     blind = make_agent(replies, mcp_servers=NOTES, **YES)
     blind.say("go")
-    assert len(blind.tool_messages("mcp__notes__long")[0].text) < 101_000
+    assert len(blind.results("mcp__notes__long")[0]) < 101_000
     picture = blind.tool_messages("mcp__notes__picture")[0]
-    assert picture.content == (
-        "seen:\n[image/png of 70 bytes left out: read_images is off]\n[resource note://1]\nmilk"
-    )
+    left_out = "[image/png of 70 bytes left out: read_images is off]"
+    assert picture.content == f"seen:\n{left_out}\n[resource note://1]\nmilk"
     failed = blind.tool_messages("mcp__notes__fail")[0]
     assert (failed.status, "fail" in failed.text) == ("error", True)
     seeing = make_agent(replies, mcp_servers=NOTES, read_images=True, thread="other", **YES)
@@ -121,11 +106,10 @@ def test_what_a_server_is_given_is_not_in_the_record(
 ) -> None:
     monkeypatch.setenv("PLAIN_NAME", "wert-of-variable")
     env = {"A": "${PLAIN_NAME}", "PASSWORD": "wert-in-the-file"}
-    agent = make_agent(
-        [calls(call("mcp__notes__pid")), "done"], mcp_servers={"notes": {**NOTES["notes"], "env": env}}, **YES
-    )
+    servers = {"notes": {**NOTES["notes"], "env": env}}
+    agent = make_agent([calls(call("mcp__notes__pid")), "done"], mcp_servers=servers, **YES)
     agent.say("go")
-    assert "wert-of-variable" in agent.tool_messages("mcp__notes__pid")[0].text
+    assert "wert-of-variable" in agent.results("mcp__notes__pid")[0]
     records = [file.read_text() for file in (workspace / ".agent" / "runs").rglob("*") if file.is_file()]
     assert "mcp__notes__pid" in "".join(records)
     assert "wert-" not in "".join(records)
