@@ -27,7 +27,7 @@ def test_an_answer_that_is_revoked_holds_no_more(make_agent: MakeAgent, skills_d
     agent = loaded(make_agent, skills_dir)
     Threads(agent.graph).revoke(agent.thread, *agent.values["grants"])
     agent.say("again")
-    assert "nobody has approved its hooks" in agent.tool_messages("write_file")[0].text
+    assert "nobody has approved its hooks" in agent.results("write_file")[0]
 
 
 def test_hooks_whose_version_is_gone_have_denied(
@@ -38,7 +38,7 @@ def test_hooks_whose_version_is_gone_have_denied(
     for snapshots in (tmp_path / "home").rglob("snapshots"):
         shutil.rmtree(snapshots)
     agent.say("again")
-    assert "a hook of the skill alpha denies it" in agent.tool_messages("write_file")[0].text
+    assert "a hook of the skill alpha denies it" in agent.results("write_file")[0]
 
 
 def test_what_a_hook_says_is_said_once_where_the_tool_asks(make_agent: MakeAgent) -> None:
@@ -50,4 +50,4 @@ def test_what_a_hook_says_is_said_once_where_the_tool_asks(make_agent: MakeAgent
     agent.say("hi")
     (question,) = agent.state.interrupts
     agent.run(Command(resume={question.id: "yes"}))
-    assert agent.tool_messages("note")[0].text.count("mind it") == 1
+    assert agent.results("note")[0].count("mind it") == 1

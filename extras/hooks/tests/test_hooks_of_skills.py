@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from tests.forked import run_forked
 from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="a.txt", content="x")
+OTHER = calls(call("write_file", path="b.txt", content="x"))
 LOAD = calls(call("load_skill", name="alpha"))
 UNLOAD = calls(call("unload_skill", name="alpha"))
 APPROVE, REJECT = {"type": "approve"}, {"type": "reject"}
 ASKED: dict[str, Any] = {"require_approval_for": frozenset({"run"})}
+Turn = Callable[..., Agent]
 DENY = "echo no >&2; exit 2"
 
 
@@ -35,7 +37,21 @@ def write_hooked(skills: Path, event: str, command: str, more: str = "", **files
 
 
 def results(agent: Agent, tool: str = "write_file") -> list[str]:
-    return [str(each.text) for each in agent.tool_messages(tool)]
+    return agent.results(tool)
+
+
+@pytest.fixture
+def turn(make_agent: MakeAgent, skills_dir: Path) -> Turn:
+    """Return a function that writes alpha with a hook before writes, and runs a turn that loads it first."""
+
+    def run(command: str, *replies: Any, more: str = "", **settings: Any) -> Agent:
+        write_hooked(skills_dir, "PreToolUse", command, more)
+        script = [LOAD, *(replies or [calls(WRITE)]), "done"]
+        agent = make_agent(script, **{"require_approval_for": (), **settings})
+        agent.say("hi")
+        return agent
+
+    return run
 
 
 def test_a_hook_holds_while_its_skill_is_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -50,12 +66,8 @@ def test_a_hook_holds_while_its_skill_is_loaded(make_agent: MakeAgent, skills_di
     assert "Not run" not in first + third
 
 
-def test_a_person_who_rejects_turns_the_hooks_off_in_the_thread(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_hooked(skills_dir, "PreToolUse", DENY)
-    agent = make_agent([LOAD, calls(WRITE), UNLOAD, LOAD, "done"], **ASKED)
-    agent.say("hi")
+def test_a_person_who_rejects_turns_the_hooks_off_in_the_thread(turn: Turn) -> None:
+    agent = turn(DENY, calls(WRITE), UNLOAD, LOAD, **ASKED)
     agent.answer(REJECT)
     assert not agent.state.interrupts
     assert "The hooks of alpha do not run" in results(agent, "load_skill")[0]
@@ -72,9 +84,7 @@ def test_what_nobody_has_approved_lets_no_call_pass(
         with pytest.raises(ApprovalNeededError, match="a hook of alpha"):
             agent.say("hi")
         return
-    graph = agent.graph
-    if how != "deny":
-        graph = build_graph(agent.settings, model=agent.model).compile()
+    graph = agent.graph if how == "deny" else build_graph(agent.settings, model=agent.model).compile()
     state = graph.invoke({"messages": [HumanMessage("hi")]}, agent.config)
     assert not (workspace / "a.txt").exists()
     assert "nobody has approved its hooks here" in str(state["messages"][-2].text)
@@ -102,12 +112,8 @@ def test_a_trusted_skill_is_not_asked_about(make_agent: MakeAgent, tmp_path: Pat
 
 
 def test_the_hooks_are_those_of_the_version_that_was_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
-    skill = write_hooked(
-        skills_dir, "PreToolUse", "scripts/check.py", scripts__check_py="import sys\nsys.exit('as loaded')"
-    )
-    (skill / "scripts" / "check.py").write_text(
-        "import sys\nprint('as loaded', file=sys.stderr)\nsys.exit(2)"
-    )
+    check = "import sys\nprint('as loaded', file=sys.stderr)\nsys.exit(2)"
+    skill = write_hooked(skills_dir, "PreToolUse", "scripts/check.py", scripts__check_py=check)
     agent = make_agent([LOAD, "one", calls(WRITE), "two"], require_approval_for=())
     agent.say("hi")
     (skill / "scripts" / "check.py").write_text("print('changed')")
@@ -116,18 +122,14 @@ def test_the_hooks_are_those_of_the_version_that_was_loaded(make_agent: MakeAgen
     assert results(agent) == ["Not run: a hook of the skill alpha denies it: as loaded."]
 
 
-def test_what_a_hook_changes_is_dropped(make_agent: MakeAgent, skills_dir: Path, workspace: Path) -> None:
-    write_hooked(skills_dir, "PreToolUse", "touch made.txt; ls >&2; exit 2")
-    agent = make_agent([LOAD, calls(WRITE), "done"], sandbox="require", require_approval_for=())
-    agent.say("hi")
+def test_what_a_hook_changes_is_dropped(turn: Turn, workspace: Path) -> None:
+    agent = turn("touch made.txt; ls >&2; exit 2", sandbox="require")
     assert "made.txt" in results(agent)[0]
     assert not (workspace / "made.txt").exists()
 
 
-def test_a_hook_that_does_not_end_denies(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_hooked(skills_dir, "PreToolUse", "sleep 60", "\n          timeout: 0.5")
-    agent = make_agent([LOAD, calls(WRITE), "done"], require_approval_for=())
-    agent.say("hi")
+def test_a_hook_that_does_not_end_denies(turn: Turn) -> None:
+    agent = turn("sleep 60", more="\n          timeout: 0.5")
     assert "was ended (time)" in results(agent)[0]
 
 
@@ -139,13 +141,8 @@ def test_a_skill_cannot_keep_itself_loaded(make_agent: MakeAgent, skills_dir: Pa
     assert "Not run" not in results(agent, "unload_skill")[0] + results(agent)[0]
 
 
-def test_runs_count_for_the_budget_of_scripts_and_what_is_over_it_denies(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_hooked(skills_dir, "PreToolUse", "exit 0")
-    twice = calls(call("write_file", path="b.txt", content="x"))
-    agent = make_agent([LOAD, calls(WRITE), twice, "done"], max_script_runs=1, require_approval_for=())
-    agent.say("hi")
+def test_runs_count_for_the_budget_of_scripts_and_what_is_over_it_denies(turn: Turn) -> None:
+    agent = turn("exit 0", calls(WRITE), OTHER, max_script_runs=1)
     assert agent.values["usage"]["this_turn"]["script_runs"] == 1
     assert "budget of 1 script runs" in results(agent)[1]
 
@@ -155,26 +152,22 @@ def test_policy_that_denies_scripts_denies_hooks_as_well(
     make_agent: MakeAgent, skills_dir: Path, by: str
 ) -> None:
     write_hooked(skills_dir, "PreToolUse", "exit 0")
-    excluded: dict[str, Any] = {"exclude_tools": ("Bash",)} if by == "operator" else {}
-    agent = make_agent([LOAD, calls(WRITE), "done"], require_approval_for=(), **excluded)
-    agent.say("hi", context=Context(exclude_tools=() if excluded else ("Bash",)))
+    excluded: dict[str, Any] = {"exclude_tools": ("Bash",)}
+    agent = make_agent(
+        [LOAD, calls(WRITE), "done"], require_approval_for=(), **(excluded if by == "operator" else {})
+    )
+    agent.say("hi", context=Context(**(excluded if by == "caller" else {})))
     assert "could not be started" in results(agent)[0]
 
 
-def test_a_hook_that_allows_skips_no_question(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_hooked(
-        skills_dir, "PreToolUse", """echo '{"hookSpecificOutput": {"permissionDecision": "allow"}}'"""
-    )
-    agent = make_agent([LOAD, calls(WRITE), "done"], require_approval_for={"write"})
-    agent.say("hi")
+def test_a_hook_that_allows_skips_no_question(turn: Turn) -> None:
+    allow = """echo '{"hookSpecificOutput": {"permissionDecision": "allow"}}'"""
+    agent = turn(allow, require_approval_for={"write"})
     assert agent.asked[0]["name"] == "write_file"
 
 
-def test_once_is_once_for_a_load(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_hooked(skills_dir, "PreToolUse", DENY, "\n          once: true")
-    other = calls(call("write_file", path="b.txt", content="x"))
-    agent = make_agent([LOAD, calls(WRITE), other, UNLOAD, LOAD, other, "done"], require_approval_for=())
-    agent.say("hi")
+def test_once_is_once_for_a_load(turn: Turn) -> None:
+    agent = turn(DENY, calls(WRITE), OTHER, UNLOAD, LOAD, OTHER, more="\n          once: true")
     assert ["Not run" in each for each in results(agent)] == [True, False, True]
 
 
@@ -216,13 +209,8 @@ def test_a_decision_is_not_made_again_where_the_journal_has_it(
     notes, ran = Notes(), tmp_path / "ran"
     notes.tool.metadata, notes.crashes = {"risk": risk}, 1
     hooks = {"PreToolUse": [{"hooks": [{"command": f"echo x >> {ran}"}]}]}
-    agent = make_agent(
-        [calls(call("note", text="a")), "done"],
-        tools=[notes.tool],
-        hooks_handlers=hooks,
-        sandbox="off",
-        require_approval_for=(),
-    )
+    settings: Any = {"hooks_handlers": hooks, "sandbox": "off", "require_approval_for": ()}
+    agent = make_agent([calls(call("note", text="a")), "done"], tools=[notes.tool], **settings)
     with pytest.raises(CutOff):
         agent.say("hi")
     agent.run(None)
