@@ -1,5 +1,6 @@
 """Exact replacements: what is shown, what is done, and that nothing is done by halves."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,19 @@ def edit(old: str, new: str, *, everywhere: bool = False) -> Replacement:
     return Replacement(old_string=old, new_string=new, replace_all=everywhere)
 
 
-def test_edits_are_made_in_order_each_in_what_the_earlier_left() -> None:
-    new = Edited.of(b"a\nb\n", [edit("a", "b\nc"), edit("c\nb", "d")], "x")
-    assert (new.text, new.summary) == ("b\nd\n", "2 replacements, +3 -3 lines")
-
-
-def test_every_place_is_replaced_where_that_is_asked() -> None:
-    assert Edited.of(b"a b a", [edit("a", "aa", everywhere=True)], "x").text == "aa b aa"
+@pytest.mark.parametrize(
+    ("raw", "edits", "text"),
+    [
+        pytest.param(b"a\nb\n", [edit("a", "b\nc"), edit("c\nb", "d")], "b\nd\n", id="in what is left"),
+        pytest.param(b"a b a", [edit("a", "aa", everywhere=True)], "aa b aa", id="everywhere"),
+        pytest.param(b"\xef\xbb\xbfa\r\nb\r\n", [edit("a\nb", "c\nd")], "\ufeffc\r\nd\r\n", id="CRLF"),
+        pytest.param(b"a\r\nb\nc", [edit("b\nc", "d\ne")], "a\r\nd\ne", id="both line ends"),
+    ],
+)
+def test_edits_are_made_in_order_with_the_line_ends_of_the_file(
+    raw: bytes, edits: list[Replacement], text: str
+) -> None:
+    assert Edited.of(raw, edits, "x").text == text
 
 
 @pytest.mark.parametrize(
@@ -40,16 +47,8 @@ def test_an_edit_that_does_not_fit_says_why_and_changes_nothing(edits: list[Repl
         Edited.of(b"a b\na\n", edits, "notes.md")
     assert words in str(told.value)
     assert str(told.value).endswith("Nothing was changed.")
-
-
-def test_line_ends_and_a_byte_order_mark_stay_those_of_the_file() -> None:
-    assert Edited.of(b"\xef\xbb\xbfa\r\nb\r\n", [edit("a\nb", "c\nd")], "x").text == "\ufeffc\r\nd\r\n"
-    assert Edited.of(b"a\r\nb\nc", [edit("b\nc", "d\ne")], "x").text == "a\r\nd\ne"
-
-
-def test_a_file_that_is_no_text_is_not_edited() -> None:
     with pytest.raises(ToolException, match="not UTF-8"):
-        Edited.of(b"caf\xe9", [edit("caf", "x")], "x")
+        Edited.of(b"caf\xe9", edits, "notes.md")
 
 
 @given(st.text(min_size=1), st.text(), st.text())
@@ -67,22 +66,12 @@ def test_of_a_large_file_a_person_sees_the_edits(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x" * MAX_COMPARED + "yz")
     change = edit_of(Workspace(tmp_path), "a", [edit("yz", "one\ntwo")])
     assert (change.text, change.is_diff) == ("-yz\n+one\n+two", True)
+    assert change.summary == "1 replacement, +2 -1 lines"
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        [{"old_string": "a", "new_string": "b"}],
-        {"old_string": "a", "new_string": "b"},
-        '[{"old_string": "a", "new_string": "b"}]',
-    ],
-)
-def test_edits_are_read_in_the_forms_that_models_send(sent: object) -> None:
-    assert EditArguments.model_validate({"path": "x", "edits": sent}).edits == [edit("a", "b")]
-
-
-@pytest.mark.parametrize(
-    "args", [{}, {"path": "x"}, {"path": "x", "edits": "no"}, {"path": "x", "edits": []}]
-)
-def test_arguments_that_do_not_fit_change_nothing(tmp_path: Path, args: dict[str, object]) -> None:
-    assert changes_in(Workspace(tmp_path))["edit_file"](args) is None
+def test_edits_are_read_in_the_forms_that_models_send_and_no_others(tmp_path: Path) -> None:
+    one = {"old_string": "a", "new_string": "b"}
+    for sent in ([one], one, json.dumps([one])):
+        assert EditArguments.model_validate({"path": "x", "edits": sent}).edits == [edit("a", "b")]
+    for args in ({}, {"path": "x"}, {"path": "x", "edits": "no"}, {"path": "x", "edits": []}):
+        assert changes_in(Workspace(tmp_path))["edit_file"](args) is None

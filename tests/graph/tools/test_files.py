@@ -51,17 +51,12 @@ def names_in(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-# --- paths, the same for every tool ---
-
-EVERY_TOOL = pytest.mark.parametrize(
-    ("tool", "args"),
-    [
-        ("read_file", {}),
-        ("list_dir", {}),
-        ("grep", {"pattern": "."}),
-        ("write_file", {"content": "pwned"}),
-    ],
-)
+EVERY_TOOL: dict[str, dict[str, str]] = {
+    "read_file": {},
+    "list_dir": {},
+    "grep": {"pattern": "."},
+    "write_file": {"content": "pwned"},
+}
 WAYS_OUT = [
     "../private.txt",
     "sub/../../private.txt",
@@ -78,19 +73,17 @@ WAYS_OUT = [
 
 
 @pytest.mark.parametrize("path", WAYS_OUT)
-@EVERY_TOOL
-def test_no_tool_leaves_the_workspace(
-    call: Call, workspace: Path, tool: str, args: dict[str, Any], path: str
-) -> None:
+def test_no_tool_leaves_the_workspace(call: Call, workspace: Path, path: str) -> None:
     place = workspace.parent
     (workspace / "sub").mkdir()
     (workspace / "link.txt").symlink_to(place / "private.txt")
     (workspace / "to-nothing").symlink_to(place / "new.txt")
     (workspace / "folder").symlink_to(place)
     (workspace / "sub" / "relative").symlink_to("../../private.txt")
-    answer = call(tool, path=path.format(place=place), **args)
-    assert answer.startswith("ERROR ")
-    assert answer.endswith("leads out of the workspace. Use a path relative to it.")
+    for tool, args in EVERY_TOOL.items():
+        answer = call(tool, path=path.format(place=place), **args)
+        assert answer.startswith("ERROR ")
+        assert answer.endswith("leads out of the workspace. Use a path relative to it.")
     assert (place / "private.txt").read_text() == "private"
     assert not (place / "new.txt").exists()
 
@@ -114,19 +107,11 @@ def test_what_is_no_regular_file_is_refused_and_never_waited_for(
     call: Call, workspace: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.chdir(workspace)
-    if kind == "fifo":
-        os.mkfifo("odd")
-    elif kind == "folder":
-        (workspace / "odd").mkdir()
-    else:
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.bind("odd")
+    with socket.socket(socket.AF_UNIX) as sock:
+        {"fifo": os.mkfifo, "folder": os.mkdir, "socket": sock.bind}[kind]("odd")
     assert call("read_file", path="odd").startswith("ERROR odd is")
     assert call("write_file", path="odd", content="x").startswith("ERROR odd is")
     assert call("grep", path=".", pattern="x") == "No line matches."
-
-
-# --- read_file ---
 
 
 def test_some_lines_come_with_the_way_to_the_rest(call: Call, workspace: Path) -> None:
@@ -176,9 +161,6 @@ def test_an_answer_says_what_is_there_or_what_to_do(
     assert names_in(workspace) == before
 
 
-# --- excerpts ---
-
-
 @given(st.lists(st.text(alphabet="ab", max_size=9), min_size=1, max_size=40), st.integers(10, 60))
 def test_following_the_notes_reads_every_line_once(lines: list[str], limit: int) -> None:
     text = "\n".join(lines)
@@ -202,9 +184,6 @@ def test_an_excerpt_is_bounded_whatever_is_asked(text: str, start: int, count: i
         assert len(shown) <= limit + 80
 
 
-# --- list_dir ---
-
-
 def test_a_folder_lists_folders_first_then_files_with_sizes(call: Call, workspace: Path) -> None:
     (workspace / "zoo").mkdir()
     (workspace / "a.csv").write_text("x" * 1_234)
@@ -216,21 +195,16 @@ def test_a_folder_lists_folders_first_then_files_with_sizes(call: Call, workspac
     assert call("list_dir", path="zoo").splitlines()[499:] == ["499 (0 bytes)", "[10 more]"]
 
 
-# --- write_file ---
-
-
-def test_a_file_is_written_with_the_folders_it_needs(call: Call, workspace: Path) -> None:
+def test_a_file_is_written_with_the_folders_it_needs_and_keeps_its_mode(call: Call, workspace: Path) -> None:
+    file = workspace / "out" / "2026" / "report.md"
     answer = call("write_file", path="out/2026/report.md", content="# Größe\n\nx\n")
     assert answer == "Wrote out/2026/report.md: 13 bytes, 3 lines."
-    assert (workspace / "out" / "2026" / "report.md").read_bytes() == "# Größe\n\nx\n".encode()
-
-
-def test_replacing_keeps_the_mode_and_leaves_no_draft(call: Call, workspace: Path) -> None:
-    (workspace / "run.sh").write_text("old")
-    (workspace / "run.sh").chmod(0o750)
-    assert call("write_file", path="run.sh", content="new") == "Replaced run.sh: 3 bytes, 1 line."
-    assert stat.S_IMODE((workspace / "run.sh").stat().st_mode) == 0o750
-    assert names_in(workspace) == ["run.sh"]
+    assert file.read_bytes() == "# Größe\n\nx\n".encode()
+    file.chmod(0o750)
+    answer = call("write_file", path="out/2026/report.md", content="new")
+    assert answer == "Replaced out/2026/report.md: 3 bytes, 1 line."
+    assert stat.S_IMODE(file.stat().st_mode) == 0o750
+    assert names_in(file.parent) == ["report.md"]  # and no draft
 
 
 def test_a_file_and_all_its_names_are_on_the_disk_when_the_tool_answers(
@@ -256,30 +230,25 @@ def test_a_file_and_all_its_names_are_on_the_disk_when_the_tool_answers(
     assert (replaced, folder) == ("replaced", "2026")
 
 
-# --- grep ---
-
-
-def test_grep_may_ignore_case_and_choose_files(call: Call, workspace: Path) -> None:
+def test_grep_looks_where_it_is_told_and_in_no_hidden_or_binary_file_or_link(
+    call: Call, workspace: Path
+) -> None:
     (workspace / "docs" / "deep").mkdir(parents=True)
     for path in ("a.md", "a.py", "docs/b.md", "docs/deep/c.md"):
         (workspace / path).write_text("Total: 5\n")
-    assert call("grep", pattern="total") == "No line matches."
-    assert call("grep", pattern="total", ignore_case=True, glob="*.md").count("\n") == 2
-    assert call("grep", pattern="Total", glob="docs/**/*.md") == (
-        "docs/b.md:1: Total: 5\ndocs/deep/c.md:1: Total: 5"
-    )
-    assert call("grep", pattern="Total", path="docs/deep") == "docs/deep/c.md:1: Total: 5"
-
-
-def test_grep_leaves_out_hidden_and_binary_files_and_links(call: Call, workspace: Path) -> None:
     for path in (".git/config", ".env", "node_modules/x.js", "bin"):
         (workspace / path).parent.mkdir(exist_ok=True)
-        (workspace / path).write_bytes(b"\0needle" if path == "bin" else b"needle")
+        (workspace / path).write_bytes(b"\0Total" if path == "bin" else b"Total")
+    (workspace.parent / "total.txt").write_text("Total")
     (workspace / "link").symlink_to(workspace.parent)
-    (workspace.parent / "needle.txt").write_text("needle")
-    (workspace / "linked.txt").symlink_to(workspace.parent / "needle.txt")
-    assert call("grep", pattern="needle") == "No line matches."
-    assert call("grep", pattern="needle", path=".git") == ".git/config:1: needle"
+    (workspace / "linked.txt").symlink_to(workspace.parent / "total.txt")
+    assert call("grep", pattern="total") == "No line matches."
+    assert call("grep", pattern="total", ignore_case=True).count("\n") == 3
+    assert call("grep", pattern="total", ignore_case=True, glob="*.md").count("\n") == 2
+    in_docs = call("grep", pattern="Total", glob="docs/**/*.md")
+    assert in_docs == "docs/b.md:1: Total: 5\ndocs/deep/c.md:1: Total: 5"
+    assert call("grep", pattern="Total", path="docs/deep") == "docs/deep/c.md:1: Total: 5"
+    assert call("grep", pattern="Total", path=".git") == ".git/config:1: Total"
 
 
 @pytest.mark.parametrize("pattern", [r"^(a+)+$", r"(a?){900}b"])
@@ -298,18 +267,17 @@ def test_what_was_found_before_the_time_limit_is_given(workspace: Path) -> None:
     ]
 
 
-def test_hits_are_bounded_in_number_and_length(call: Call, workspace: Path) -> None:
+def test_hits_are_bounded_in_number_and_length_and_hide_nothing(call: Call, workspace: Path) -> None:
     (workspace / "a.txt").write_text(("x" * 2_000 + "needle" + "y" * 2_000 + "\n") * 150)
     lines = call("grep", pattern="needle").splitlines()
     assert len(lines) == 101
     assert all("needle" in line and len(line) < 300 for line in lines[:100])
     assert lines[100] == "[there are more; these are the first 100]"
+    (workspace / "a.txt").write_text("needle \x1b[31m\u202e\U000e0041 end\n")
+    assert call("grep", pattern="needle") == "a.txt:1: needle [31m end"
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["(", "a{1001}", "\udc80", "a(?=b)", r"(\w{99}){99}"],
-)
+@pytest.mark.parametrize("pattern", ["(", "a{1001}", "\udc80", "a(?=b)", r"(\w{99}){99}"])
 def test_what_is_no_pattern_is_an_error_to_act_on(call: Call, workspace: Path, pattern: str) -> None:
     (workspace / "a.txt").write_text("x")
     answer = call("grep", pattern=pattern)
@@ -334,29 +302,19 @@ def test_a_line_matches_as_if_it_were_alone(
     assert FileTools(Workspace(folder)).grep(pattern) == ("\n".join(expected) or "No line matches.")
 
 
-def test_what_a_person_could_not_see_is_not_in_a_hit(call: Call, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("needle \x1b[31m\u202e\U000e0041 end\n")
-    assert call("grep", pattern="needle") == "a.txt:1: needle [31m end"
-
-
-# --- the agent's own folder, and second names ---
-
-
 @pytest.mark.parametrize(
     "path",
     [".agent/threads.db", ".agent/work/other/notes", "alias/threads.db", ".AGENT/threads.db", ".agent"],
 )
-@EVERY_TOOL
-def test_the_agents_own_folder_is_closed(
-    call: Call, workspace: Path, tool: str, args: dict[str, Any], path: str
-) -> None:
+def test_the_agents_own_folder_is_closed(call: Call, workspace: Path, path: str) -> None:
     (workspace / ".agent" / "work" / "other").mkdir(parents=True)
-    (workspace / ".agent" / "threads.db").write_text("checkpoints")
-    (workspace / ".agent" / "work" / "other" / "notes").write_text("checkpoints")
+    for name in ("threads.db", "work/other/notes"):
+        (workspace / ".agent" / name).write_text("checkpoints")
     (workspace / "alias").symlink_to(".agent")
-    answer = call(tool, path=path, **args)
-    assert answer.startswith("ERROR ")
-    assert "is in .agent, which is closed to tools but for .agent/skills" in answer
+    for tool, args in EVERY_TOOL.items():
+        answer = call(tool, path=path, **args)
+        assert answer.startswith("ERROR ")
+        assert "is in .agent, which is closed to tools but for .agent/skills" in answer
     assert (workspace / ".agent" / "threads.db").read_text() == "checkpoints"
 
 
