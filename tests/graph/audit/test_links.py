@@ -11,6 +11,9 @@ from skills_agent.graph.private_files import folder_name
 from skills_agent.skills.confined import ConfinedError
 from tests.kit import MakeAgent
 
+T = folder_name("t")
+STARTED = {"type": "run_started", "thread": "t"}
+
 
 @pytest.mark.parametrize("link", [".agent", ".agent/runs"])
 def test_no_record_is_written_or_read_through_a_link_of_the_workspace(
@@ -42,35 +45,35 @@ def runs(workspace: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def log(runs: Path, workspace: Path) -> RunLog:
+    return RunLog(runs, workspace)
+
+
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 def test_a_record_that_is_a_link_or_a_fifo_is_not_listed_and_not_read(
-    workspace: Path, runs: Path, tmp_path: Path, kind: str
+    log: RunLog, runs: Path, tmp_path: Path, kind: str
 ) -> None:
     (tmp_path / "secret").write_text("secret\n")
     for name in ("t.jsonl", "t.head"):
         (runs / name).symlink_to(tmp_path / "secret") if kind == "link" else os.mkfifo(runs / name)
-    log = RunLog(runs, workspace)
     assert log.threads() == []
     with pytest.raises(ConfinedError):
         log.lines("t")
 
 
-def test_a_head_that_is_a_fifo_is_not_waited_for_and_hides_no_other_record(
-    workspace: Path, runs: Path
-) -> None:
-    os.mkfifo(runs / f"{folder_name('t')}.head")
-    log = RunLog(runs, workspace)
+def test_a_head_that_is_a_fifo_is_not_waited_for_and_hides_no_other_record(log: RunLog, runs: Path) -> None:
+    os.mkfifo(runs / f"{T}.head")
     with pytest.raises(OSError, match="No such device"):
-        log.append("t", [{"type": "run_started", "thread": "t"}])
-    (runs / f"{folder_name('t')}.jsonl").write_bytes(b"{}\n")
-    assert log.lines(folder_name("t")) == [b"{}"]
-    assert "no head file" in log.verify(folder_name("t")).faults[-1]
+        log.append("t", [STARTED])
+    (runs / f"{T}.jsonl").write_bytes(b"{}\n")
+    assert log.lines(T) == [b"{}"]
+    assert "no head file" in log.verify(T).faults[-1]
 
 
 @pytest.mark.parametrize("head", ["0", "-3", "9" * 5_000])
-def test_a_head_with_an_impossible_number_is_none(workspace: Path, runs: Path, head: str) -> None:
+def test_a_head_with_an_impossible_number_is_none(log: RunLog, runs: Path, head: str) -> None:
     (runs / "t.head").write_text(f"{head} {'x' * 64}")
-    log = RunLog(runs, workspace)
     assert log.verify("t").faults == []
     (runs / "t.jsonl").write_bytes(b"{}\n")
     assert "no head file" in log.verify("t").faults[-1]
@@ -78,12 +81,11 @@ def test_a_head_with_an_impossible_number_is_none(workspace: Path, runs: Path, h
 
 @pytest.mark.parametrize("number", ["-1", "true", "1" + "0" * 18, "9" * 4_300])
 def test_a_line_with_an_impossible_number_is_no_record_and_ends_nothing(
-    workspace: Path, runs: Path, number: str
+    log: RunLog, runs: Path, number: str
 ) -> None:
     """Attack: the next number of the chain is one that Python does not print."""
-    (runs / f"{folder_name('t')}.jsonl").write_text(f'{{"seq":{number},"hash":"x"}}\n')
-    log = RunLog(runs, workspace)
-    (record,) = log.append("t", [{"type": "run_started", "thread": "t"}])
+    (runs / f"{T}.jsonl").write_text(f'{{"seq":{number},"hash":"x"}}\n')
+    (record,) = log.append("t", [STARTED])
     assert record["seq"] == 1
 
 
@@ -91,24 +93,21 @@ def test_a_folder_that_the_operator_names_elsewhere_may_be_a_link(workspace: Pat
     (tmp_path / "disk").mkdir()
     (tmp_path / "runs").symlink_to(tmp_path / "disk")
     log = RunLog(tmp_path / "runs", workspace)
-    log.append("t", [{"type": "run_started", "thread": "t"}])
-    assert len(log.lines(folder_name("t"))) == 1
-    assert (tmp_path / "disk" / (folder_name("t") + ".jsonl")).is_file()
+    log.append("t", [STARTED])
+    assert len(log.lines(T)) == 1
+    assert (tmp_path / "disk" / f"{T}.jsonl").is_file()
 
 
 def test_a_folder_that_is_removed_or_replaced_while_it_is_in_use_is_noticed(
-    workspace: Path, tmp_path: Path
+    log: RunLog, runs: Path, tmp_path: Path
 ) -> None:
     """Attack: a script or a `git clean` moves the folder away, and puts a link to it there."""
-    runs, event = workspace / ".agent" / "runs", {"type": "run_started", "thread": "t"}
-    log = RunLog(runs, workspace)
-    log.append("t", [event])
+    log.append("t", [STARTED])
     moved = runs.rename(tmp_path / "moved")
-    log.append("t", [event])
-    assert len(log.lines(folder_name("t"))) == 1
+    log.append("t", [STARTED])
+    assert len(log.lines(T)) == 1
     shutil.rmtree(runs)
     runs.symlink_to(moved)
     with pytest.raises(ConfinedError, match="reached by a link"):
-        log.append("t", [event])
-    kept = moved / (folder_name("t") + ".jsonl")
-    assert len(kept.read_bytes().splitlines()) == 1
+        log.append("t", [STARTED])
+    assert len((moved / f"{T}.jsonl").read_bytes().splitlines()) == 1

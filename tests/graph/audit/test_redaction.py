@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+import timeit
 import uuid
 from pathlib import Path
 from typing import Any
@@ -99,20 +100,11 @@ def test_what_stands_beside_the_name_of_a_secret_is_taken_out(before: str, secre
     assert seen.startswith("ok ")
 
 
-@pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_harmless_is_left_alone(text: str) -> None:
-    assert Redaction().text(text) == text
+def test_what_is_harmless_is_left_alone() -> None:
+    assert [Redaction().text(text) for text in HARMLESS] == HARMLESS
 
 
 KNOWN = "Zwölf/Boxkämpfer+jagen?Viktor"
-
-
-@pytest.mark.parametrize("offset", range(3))
-def test_a_known_value_is_found_in_base64_wherever_it_begins(offset: int) -> None:
-    coded = base64.b64encode(b"x" * offset + KNOWN.encode() + b"tail").decode()
-    seen = Redaction([KNOWN]).text(coded)
-    assert MASK in seen
-    assert base64.b64encode(KNOWN.encode())[6:18].decode() not in seen
 
 
 @pytest.mark.parametrize(
@@ -123,8 +115,14 @@ def test_a_known_value_is_found_in_every_form(form: str) -> None:
     assert Redaction([KNOWN]).text(f"a {form} b").strip('"') in {f"a {MASK} b", f'a "{MASK}" b'}
 
 
+def test_a_known_value_is_found_in_base64_wherever_it_begins() -> None:
+    for offset in range(3):
+        seen = Redaction([KNOWN]).text(base64.b64encode(b"x" * offset + KNOWN.encode() + b"tail").decode())
+        assert MASK in seen
+        assert base64.b64encode(KNOWN.encode())[6:18].decode() not in seen
+
+
 def test_a_text_a_little_over_the_limit_keeps_its_beginning() -> None:
-    """The record of a command of 3,000 characters was `[1,000 more characters]` and nothing else."""
     assert Redaction().text("x" * 50, 50) == "x" * 50
     assert Redaction([KNOWN]).text("x" * 3_000, 2_000) == "x" * 2_000 + "[1,000 more characters]"
 
@@ -203,12 +201,7 @@ def test_no_text_takes_time_out_of_proportion(piece: str) -> None:
 
     def seconds(length: int) -> float:
         text = piece * (length // len(piece))
-        times = []
-        for _ in range(2):
-            begin = time.process_time()
-            redaction.text(text)
-            times.append(time.process_time() - begin)
-        return min(times)
+        return min(timeit.repeat(lambda: redaction.text(text), time.process_time, number=1, repeat=2))
 
     assert seconds(200_000) <= 40 * seconds(20_000) + 0.02
 
