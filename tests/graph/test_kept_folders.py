@@ -46,27 +46,19 @@ def counter(folder: Path, script: str = COUNT) -> Path:
     return write_skill(folder, "counter", "Counts.", scripts__count_sh=script)
 
 
-# --- whose home it is ---
-
-
 def test_a_skill_has_its_home_again_in_another_thread_and_version(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    skill = counter(skills_dir)
-    assert counted(make_agent([*RUN, "done"], thread="one", **FREE)) == 1
-    (skill / "scripts/count.sh").write_text(f"# changed\n{COUNT}")
-    assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 2
-
-
-def test_a_skill_of_the_same_name_from_elsewhere_has_another_home(
     make_agent: MakeAgent, skills_dir: Path, tmp_path: Path
 ) -> None:
-    counter(tmp_path / "home/.claude/skills")
+    """One of the same name from elsewhere has another, and so has another caller."""
+    skill = counter(tmp_path / "home/.claude/skills")
     assert counted(make_agent([*RUN, "done"], thread="one", **FREE)) == 1
     counter(skills_dir)
     assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 1
     shutil.rmtree(skills_dir / "counter")
+    (skill / "scripts/count.sh").write_text(f"# changed\n{COUNT}")
     assert counted(make_agent([*RUN, "done"], thread="three", **FREE)) == 2
+    for user in ("alice", "bob"):
+        assert counted(make_agent([*RUN, "done"], thread=user, **FREE), Context(user_id=user)) == 1
 
 
 def test_an_untrusted_version_does_not_get_what_a_trusted_one_keeps(
@@ -82,12 +74,6 @@ def test_an_untrusted_version_does_not_get_what_a_trusted_one_keeps(
     assert counted(make_agent([*RUN, "done"], thread="three", **FREE)) == 2
 
 
-def test_callers_do_not_share_a_home(make_agent: MakeAgent, skills_dir: Path) -> None:
-    counter(skills_dir)
-    for user in ("alice", "bob"):
-        assert counted(make_agent([*RUN, "done"], thread=user, **FREE), Context(user_id=user)) == 1
-
-
 @pytest.fixture
 def settings(tmp_path: Path, workspace: Path) -> Settings:
     return Settings(workspace=workspace, home=tmp_path / "home")
@@ -98,44 +84,41 @@ def home_of(settings: Settings) -> Path | None:
     return KeptFolders(settings).home(ref, None, trusted=True)
 
 
-def test_a_home_is_this_users_alone_whatever_a_script_does_to_it(settings: Settings) -> None:
+@pytest.fixture
+def home(settings: Settings) -> Path:
     home = home_of(settings)
     assert home
+    return home
+
+
+def test_a_home_is_this_users_alone_whatever_a_script_does_to_it(settings: Settings, home: Path) -> None:
     home.chmod(0o777)
     assert home_of(settings) == home
     for folder in (home, home.parent, home.parent.parent):
         assert folder.stat().st_mode & 0o777 == 0o700
     (home / "owner.json").write_text(json.dumps(HomeOwner("other", "", "", "", trusted=True)._asdict()))
-    assert [(kept.name.partition("@")[0], kept.folder) for kept in homes_of(settings)] == [
-        ("home/counter", home)
-    ]
+    (kept,) = homes_of(settings)
+    assert (kept.name.partition("@")[0], kept.folder) == ("home/counter", home)
 
 
 @pytest.mark.parametrize("plant", [lambda home: home.symlink_to("/tmp"), os.mkfifo, Path.touch])
 def test_what_is_planted_in_place_of_a_home_is_refused(
-    settings: Settings, plant: Callable[[Path], object]
+    settings: Settings, home: Path, plant: Callable[[Path], object]
 ) -> None:
-    home = home_of(settings)
-    assert home
     home.rmdir()
     plant(home)
     with pytest.raises(ScriptError, match="Not run: "):
         home_of(settings)
 
 
-@pytest.mark.parametrize("planted", ["{}", "link"])
-def test_a_planted_owner_is_not_taken(settings: Settings, tmp_path: Path, planted: str) -> None:
-    home = home_of(settings)
-    assert home
+def test_a_planted_owner_is_not_taken(settings: Settings, home: Path, tmp_path: Path) -> None:
     owner = home.parent / "owner.json"
-    if planted == "link":
-        owner.rename(tmp_path / "theirs")
-        owner.symlink_to(tmp_path / "theirs")
-        assert (home_of(settings), [*homes_of(settings)]) == (None, [])
-    else:
-        owner.write_text(planted)
-        assert home_of(settings) == home
-        assert [kept.name.partition("@")[0] for kept in homes_of(settings)] == ["home/counter"]
+    owner.write_text("{}")
+    assert home_of(settings) == home
+    assert [kept.name.partition("@")[0] for kept in homes_of(settings)] == ["home/counter"]
+    owner.rename(tmp_path / "theirs")
+    owner.symlink_to(tmp_path / "theirs")
+    assert (home_of(settings), [*homes_of(settings)]) == (None, [])
 
 
 def test_scripts_run_where_nothing_can_be_kept(
@@ -150,15 +133,11 @@ def test_scripts_run_where_nothing_can_be_kept(
     assert "nothing is kept for scripts" in caplog.text
 
 
-# --- the scratch of a thread ---
-
-
 def test_the_scripts_of_a_thread_share_its_scratch_and_others_have_another(
     make_agent: MakeAgent, skills_dir: Path, state: Path
 ) -> None:
     counter(skills_dir, 'echo x >> "$SKILL_SCRATCH/n"; wc -l < "$SKILL_SCRATCH/n"')
-    counter_two = [*RUN, RUN[1], "done"]
-    agent = make_agent(counter_two, thread="one", **FREE)
+    agent = make_agent([*RUN, RUN[1], "done"], thread="one", **FREE)
     assert counted(agent) == 2
     assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 1
     Threads(agent.graph).delete("one")
@@ -178,17 +157,14 @@ def test_a_file_in_the_temporary_folder_is_told_to_the_model_and_the_next_step_r
     assert answer.artifact["kept"][0]["path"] == kept
 
 
-# --- the command ---
-
-
-def ran(cli: CommandLine) -> None:
+@pytest.fixture
+def ran(cli: CommandLine) -> CommandLine:
     """Have a script write to its home."""
     run = calls(call("run_script", skill="rain-gauge", path="scripts/keep.sh"))
-    folder = cli.write_skill()
-    (folder / "rain-gauge/scripts/keep.sh").write_text("echo one > ~/one; echo twenty > ~/two")
-    model = cli.script(LOAD, run, "Kept.")
-    done = cli.run("ask", "Keep", "--yes", "run", "--skills-dir", str(folder), "--model", model)
+    (cli.skills / "rain-gauge/scripts/keep.sh").write_text("echo one > ~/one; echo twenty > ~/two")
+    done = cli.run("ask", "Keep", "--yes", "run", *cli.plays(LOAD, run, "Kept."))
     assert done.code == 0, done.err
+    return cli
 
 
 def kept(cli: CommandLine) -> Path:
@@ -198,9 +174,8 @@ def kept(cli: CommandLine) -> Path:
     return Path(folder)
 
 
-def test_doctor_names_a_home_and_empties_it(cli: CommandLine) -> None:
-    ran(cli)
-    home = kept(cli)
+def test_doctor_names_a_home_and_empties_it(ran: CommandLine) -> None:
+    cli, home = ran, kept(ran)
     assert "home/rain-gauge@configured" in cli.run("doctor", "--all").out
     assert cli.run("doctor", "--remove", "home/rain-gauge@*").code == 1  # nobody to ask
     assert cli.run("doctor", "--remove", "home/rain@*", "--yes").code == 2  # nothing is named so
@@ -212,8 +187,7 @@ def test_doctor_names_a_home_and_empties_it(cli: CommandLine) -> None:
     assert list(home.iterdir()) == []
 
 
-def test_doctor_asks_before_it_removes(cli: CommandLine) -> None:
-    ran(cli)
-    asked = cli.on_terminal("doctor", "--remove", "home/*", answers=[("Remove 1 thing", "n\n")])
+def test_doctor_asks_before_it_removes(ran: CommandLine) -> None:
+    asked = ran.on_terminal("doctor", "--remove", "home/*", answers=[("Remove 1 thing", "n\n")])
     assert asked.code != 0
-    assert (kept(cli) / "one").exists()
+    assert (kept(ran) / "one").exists()

@@ -98,18 +98,12 @@ LOOSER: dict[str, Any] = {
     "audit_folder": "/tmp/evil",
 }
 """For every setting a value that gives a repository more, or hides something from the person."""
-NOT_LOOSER = {"allowed_models"}
-"""Of these names none is allowed: a caller may choose fewer models then."""
-
-
-def test_every_setting_is_attacked() -> None:
-    assert LOOSER.keys() >= {*setting_kinds(), *kinds_of_extras()}
-    assert set(setting_kinds()) >= TIGHTER.keys()
 
 
 def test_no_setting_of_an_untrusted_workspace_gives_it_more(
     workspace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    assert LOOSER.keys() >= {*setting_kinds(), *kinds_of_extras()}
     own = plain(Settings.load(workspace, enable_skills=True))
     write(workspace, LOOSER)
     settings = Settings.load(workspace)
@@ -120,17 +114,17 @@ def test_no_setting_of_an_untrusted_workspace_gives_it_more(
     assert f"skills-agent trust --workspace {workspace}" in line
 
 
-@pytest.mark.parametrize(
-    "name", sorted((LOOSER.keys() & {*setting_kinds(), *kinds_of_extras()}) - NOT_LOOSER)
-)
-def test_what_is_ignored_is_named(workspace: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    write(workspace, {name: LOOSER[name]})
+def test_what_is_ignored_is_named(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
     own = plain(Settings.load_own(workspace))
-    assert plain(Settings.load(workspace)) == own
-    # What changes nothing is not worth a line.
-    default = own.get(name)
-    said = LOOSER[name] != (list(default) if isinstance(default, tuple) else default)
-    assert [f"Ignored: {name}." in each for each in caplog.messages] == [True] * said
+    # Of the names in allowed_models none is allowed: a caller may choose fewer models then.
+    for name in sorted(LOOSER.keys() & {*setting_kinds(), *kinds_of_extras()} - {"allowed_models"}):
+        caplog.clear()
+        write(workspace, {name: LOOSER[name]})
+        assert plain(Settings.load(workspace)) == own
+        # What changes nothing is not worth a line.
+        default = own.get(name)
+        is_said = LOOSER[name] != (list(default) if isinstance(default, tuple) else default)
+        assert [f"Ignored: {name}." in each for each in caplog.messages] == [True] * is_said
 
 
 STRICTER: dict[str, tuple[Any, Any]] = {
@@ -298,27 +292,29 @@ def test_a_file_that_cannot_be_used_is_one_line(
     assert len(line) < 400
 
 
-def test_a_second_file_beside_the_trusted_one_is_believed_no_more(workspace: Path) -> None:
-    write(workspace, 'sandbox = "off"', ".agent/config.toml")
-    trust_file_of_workspace(workspace)
-    assert Settings.load(workspace).sandbox == "off"
-    write(workspace, {"sandbox": "off", "max_model_calls": 5})
-    settings = Settings.load(workspace)
-    assert (settings.sandbox, settings.max_model_calls) == ("auto", 5)
-
-
-def test_trust_is_in_the_bytes_that_are_read(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = write(workspace, {"sandbox": "off"})
+def test_trust_is_in_the_bytes_that_are_read_in_one_workspace(
+    workspace: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    name, text = ".agent/config.toml", 'sandbox = "off"'
+    file = write(workspace, text, name)
     trust_file_of_workspace(workspace)
     settings = Settings.load(workspace)
     assert (settings.sandbox, settings.origins["sandbox"]) == ("off", f"{file} (trusted)")
     assert caplog.messages == [f"Settings from the trusted {file}: sandbox."]
+    (tmp_path / "clone").mkdir()
+    write(tmp_path / "clone", text, name)
+    (tmp_path / "link").symlink_to(workspace)
+    loaded = [Settings.load(tmp_path / each).sandbox for each in ("clone", "link")]
+    assert loaded == ["auto", "off"]
+    second = write(workspace, {"sandbox": "off", "max_model_calls": 5})  # which is read before it
+    settings = Settings.load(workspace)
+    assert (settings.sandbox, settings.max_model_calls) == ("auto", 5)
+    second.unlink()
     caplog.clear()
-    file.write_text('{"sandbox": "off"}\n')
+    file.write_text(f"{text}\n")
     settings = Settings.load(workspace)
     assert (settings.sandbox, settings.origins["sandbox"]) == ("auto", DEFAULT)
-    (line,) = caplog.messages
-    assert "has changed since it was trusted. Ignored: sandbox." in line
+    assert "has changed since it was trusted. Ignored: sandbox." in caplog.messages[0]
 
 
 def test_a_file_that_is_replaced_again_and_again_counts_only_as_what_was_trusted(workspace: Path) -> None:
@@ -339,16 +335,6 @@ def test_a_file_that_is_replaced_again_and_again_counts_only_as_what_was_trusted
         write(workspace, {"max_model_calls": 20}, ".agent/other.json")
         other.replace(file)
         write(workspace, {"max_model_calls": 30}, ".agent/other.json")
-
-
-def test_the_same_file_in_another_workspace_is_not_trusted(workspace: Path, tmp_path: Path) -> None:
-    write(workspace, {"sandbox": "off"})
-    trust_file_of_workspace(workspace)
-    (tmp_path / "clone").mkdir()
-    write(tmp_path / "clone", {"sandbox": "off"})
-    assert Settings.load(tmp_path / "clone").sandbox == "auto"
-    (tmp_path / "link").symlink_to(workspace)
-    assert Settings.load(tmp_path / "link").sandbox == "off"
 
 
 def test_a_trust_file_that_cannot_be_read_trusts_nothing(
@@ -383,9 +369,5 @@ def test_a_trusted_file_does_not_answer_for_what_stronger_layers_say(
     monkeypatch.setenv("SKILLS_AGENT_SANDBOX", "require")
     monkeypatch.setenv("SKILLS_AGENT_SKILLS_DIRS", "/mine")
     settings = Settings.load(workspace)
-    assert (settings.sandbox, settings.skills_dirs, settings.offered_dirs) == (
-        "require",
-        (Path("/mine"),),
-        (),
-    )
-    assert caplog.messages == []
+    assert (settings.sandbox, caplog.messages) == ("require", [])
+    assert (settings.skills_dirs, settings.offered_dirs) == ((Path("/mine"),), ())

@@ -21,7 +21,9 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_state_folder_is_in_the_users_home_and_private_whatever_the_umask(settings: Settings) -> None:
+def test_the_state_folder_is_in_the_users_home_and_private_whatever_the_umask(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = os.umask(0)
     try:
         folder = make_state_folder(settings)
@@ -33,15 +35,10 @@ def test_the_state_folder_is_in_the_users_home_and_private_whatever_the_umask(se
     assert [mode(folder), mode(folder.parent)] == [0o700, 0o700]
     assert (folder / "workspace").read_text() == f"{settings.workspace}\n"
     assert make_state_folder(settings) == folder
-
-
-def test_it_is_where_xdg_says_and_a_relative_folder_does_not_count(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert user_state_folder(settings) == tmp_path / "state" / "skills-agent"
     monkeypatch.setenv("XDG_STATE_HOME", ".agent")
-    assert user_state_folder(settings) == settings.home / ".local/state/skills-agent"
+    assert user_state_folder(settings) == settings.home / ".local/state/skills-agent"  # not a relative one
 
 
 def test_workspaces_of_one_name_stay_apart_and_a_link_is_the_workspace_that_it_names(
@@ -50,12 +47,11 @@ def test_workspaces_of_one_name_stay_apart_and_a_link_is_the_workspace_that_it_n
     other = tmp_path / "other" / "work"
     other.mkdir(parents=True)
     (tmp_path / "link").symlink_to(settings.workspace)
-    named = [
+    apart, same = (
         state_folder(Settings(workspace=place, home=settings.home)) for place in (other, tmp_path / "link")
-    ]
-    assert named[0] != state_folder(settings)
-    assert named[0].name[:5] == "work-"
-    assert named[1] == state_folder(settings)
+    )
+    assert apart != state_folder(settings) == same
+    assert apart.name[:5] == "work-"
 
 
 @pytest.mark.parametrize("name", ["a b\n\x1b[2J", "ü" * 80, "\udcff", "-"])
@@ -110,22 +106,12 @@ def test_a_place_where_nothing_can_be_made_says_what_to_set(settings: Settings) 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
 def test_no_database_is_opened_through_a_link_or_as_something_else(tmp_path: Path, kind: str) -> None:
-    folder = make_private_folder(tmp_path / "state")
-    file = folder / "threads.sqlite"
-    match kind:
-        case "link":
-            file.symlink_to(tmp_path / "theirs")
-        case "fifo":
-            os.mkfifo(file)
-        case _:
-            file.mkdir()
+    file = make_private_folder(tmp_path / "state") / "threads.sqlite"
+    make = {"link": lambda: file.symlink_to(tmp_path / "theirs"), "fifo": lambda: os.mkfifo(file)}
+    make.get(kind, file.mkdir)()
     with pytest.raises(PrivateFileError):
         open_sqlite(file)
-    assert not (tmp_path / "theirs").exists()
-
-
-def test_no_private_file_is_opened_through_a_link(tmp_path: Path) -> None:
-    (tmp_path / "lock").symlink_to(tmp_path / "theirs")
-    with pytest.raises(OSError, match="symbolic links"):
-        open_private(tmp_path / "lock", os.O_RDWR)
+    if kind == "link":
+        with pytest.raises(OSError, match="symbolic links"):
+            open_private(file, os.O_RDWR)
     assert not (tmp_path / "theirs").exists()

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,35 +92,30 @@ def test_a_limit_stands_in_one_place_and_every_limit_is_a_setting() -> None:
 def test_every_kind_of_value_comes_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    values = {
-        "SKILLS_DIRS": f"{tmp_path}/a:b",
-        "BUNDLED_SKILLS": "false",
-        "SCRIPT_TIMEOUT": "2.5",
-        "REQUIRE_APPROVAL_FOR": "run, write",
-        "MODEL_PARAMETERS": '{"temperature": 0}',
-        "MODEL": "offline",
+    values: dict[str, tuple[str, Any]] = {
+        "skills_dirs": (f"{tmp_path}/a:b", (tmp_path / "a", tmp_path / "b")),
+        "bundled_skills": ("false", False),
+        "script_timeout": ("2.5", 2.5),
+        "require_approval_for": ("run, write", {"run", "write"}),
+        "model_parameters": ('{"temperature": 0}', {"temperature": 0}),
+        "model": ("offline", "offline"),
     }
-    for name, value in values.items():
-        monkeypatch.setenv(f"SKILLS_AGENT_{name}", value)
+    for name, (text, _) in values.items():
+        monkeypatch.setenv(f"SKILLS_AGENT_{name.upper()}", text)
     settings = Settings.load()
-    assert settings.skills_dirs == (tmp_path / "a", tmp_path / "b")
-    assert settings.bundled_skills is False
-    assert settings.script_timeout == 2.5
-    assert settings.require_approval_for == {"run", "write"}
-    assert settings.model_parameters == {"temperature": 0}
+    assert {name: getattr(settings, name) for name in values} == {
+        name: each for name, (_, each) in values.items()
+    }
 
 
-def test_nobody_vouches_for_a_relative_folder_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """It is in whatever repository is opened; one that is named in code is meant."""
+def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A relative folder is in whatever repository is opened; one that is named in code is meant.
+
+    The attack: a repository brings the user's own file of settings, or the list of what is trusted.
+    """
     monkeypatch.setenv("SKILLS_AGENT_SKILLS_DIRS", "given:/mine")
     assert Settings.load(tmp_path).offered_dirs == (tmp_path / "given",)
     assert Settings.load(tmp_path, skills_dirs=[Path("given")]).offered_dirs == ()
-
-
-def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The attack: a repository brings the user's own file of settings, or the list of what is trusted."""
     monkeypatch.setenv("HOME", "mine")
     with pytest.raises(SettingsError, match="must be an absolute path, not 'mine'"):
         Settings.load()
@@ -182,28 +178,21 @@ def test_a_file_that_does_not_fit_is_refused_with_its_path(
             Settings.load()
 
 
-def fifo(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda file: file.chmod(0o620), "chmod go-w"),
-        (lambda file: file.chmod(0o602), "chmod go-w"),
-        (fifo, "not a regular file"),
-        pytest.param(
-            lambda file: os.chown(file, 65534, 65534),
-            "another user",
-            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away"),
-        ),
+        ("chmod 620", "chmod go-w"),
+        ("chmod 602", "chmod go-w"),
+        ("rm config.toml; mkfifo", "not a regular file"),
+        pytest.param("chown 65534:65534", "another user", marks=ROOT),
     ],
 )
-def test_a_users_file_that_others_may_have_written_is_refused(
-    tmp_path: Path, change: Callable[[Path], object], says: str
-) -> None:
-    change(users_config(tmp_path, 'sandbox = "off"'))
+def test_a_users_file_that_others_may_have_written_is_refused(tmp_path: Path, change: str, says: str) -> None:
+    file = users_config(tmp_path, 'sandbox = "off"')
+    subprocess.run(["sh", "-ec", f"{change} config.toml"], cwd=file.parent, check=True)
     with pytest.raises(SettingsError, match=says):
         Settings.load()
 
@@ -222,7 +211,7 @@ def test_the_users_file_is_closed_to_scripts_wherever_it_is(
     [
         ("MAX_MODEL_CALLS", "many"),
         ("MAX_MODEL_CALL", "3"),
-        ("BUNDLED_SKILLS", "perhaps"),
+        ("BUNDLED_SKILLS", "x"),
         ("MODEL_PARAMETERS", "{"),
     ],
 )

@@ -34,15 +34,10 @@ TEXTS = st.builds(
 @st.composite
 def steps(draw: st.DrawFn) -> list[AnyMessage]:
     """One message of a model with the answers to its calls, in any order."""
-    calls: list[Any] = [
-        {"name": "read_file", "args": {"text": draw(TEXTS)}} for _ in range(draw(st.integers(0, 3)))
-    ]
-    for each in calls:
-        each["id"] = f"c{draw(st.uuids())}"
-    answers = [
-        ToolMessage(draw(TEXTS), tool_call_id=each["id"], name=each["name"])
-        for each in draw(st.permutations(calls))
-    ]
+    texts = draw(st.dictionaries(st.uuids().map("c{}".format), TEXTS, max_size=3))
+    calls = [tool_call(name="read_file", args={"text": text}, id=each) for each, text in texts.items()]
+    order = draw(st.permutations([*texts]))
+    answers = [ToolMessage(draw(TEXTS), tool_call_id=each, name="read_file") for each in order]
     return [AIMessage(draw(TEXTS), tool_calls=calls), *answers]
 
 
@@ -50,13 +45,10 @@ def steps(draw: st.DrawFn) -> list[AnyMessage]:
 def transcripts(draw: st.DrawFn) -> list[AnyMessage]:
     """Whole turns, the last with a request of moderate size."""
     messages: list[AnyMessage] = []
-    for _ in range(draw(st.integers(0, 4))):
-        messages.append(HumanMessage(draw(TEXTS)))
-        for step in draw(st.lists(steps(), max_size=4)):
+    for request in [*draw(st.lists(TEXTS, max_size=4)), "newest request"]:
+        messages.append(HumanMessage(request))
+        for step in draw(st.lists(steps(), max_size=5)):
             messages += step
-    messages.append(HumanMessage("newest request"))
-    for step in draw(st.lists(steps(), max_size=5)):
-        messages += step
     return [message.model_copy(update={"id": f"m{at}"}) for at, message in enumerate(messages)]
 
 
@@ -89,23 +81,18 @@ def assert_no_call_is_split(messages: Sequence[AnyMessage]) -> None:
     assert not waiting
 
 
-def is_subsequence(ids: Sequence[str | None], of: Sequence[str | None]) -> bool:
-    rest = iter(of)
-    return all(each in rest for each in ids)
-
-
 @given(transcripts(), st.integers(1_000, 60_000))
 def test_any_transcript_fits_into_any_room_with_every_call_beside_its_answer(
     messages: list[AnyMessage], room: int
 ) -> None:
     shown = fit(messages, room)
     assert_no_call_is_split(shown)
-    assert is_subsequence([each.id for each in shown if each.id], [each.id for each in messages])
-    assert sum(str(each.text) == "newest request" for each in shown) == 1
-    assert shown[-1].id == messages[-1].id
-    assert {each.id for each in shown if isinstance(each, HumanMessage)} >= {
+    ids = iter([each.id for each in messages])
+    assert all(each.id in ids for each in shown if each.id)
+    assert [each.id for each in shown if each.text == "newest request"] == [
         each.id for each in messages if each.text == "newest request"
-    }
+    ]
+    assert shown[-1].id == messages[-1].id
     # Every message at its shortest: so many tokens for a text, and for each call.
     texts = sum(1 + len(getattr(each, "tool_calls", ())) for each in shown)
     assert tokens_of(shown) <= max(room, 85 * texts + 700 * 4)
@@ -146,11 +133,6 @@ def conversation(turns: int, words: int = 200) -> list[AnyMessage]:
     ]
 
 
-def covering(messages: Sequence[AnyMessage], last: str, **fields: Any) -> SummaryRecord:
-    record = {"text": "SUMMARY", "last": last, "turns": 1, "turn": 1, "by": "m", "failure": ""}
-    return SummaryRecord(**{**record, **fields})  # type: ignore[typeddict-item]
-
-
 def test_turns_are_covered_only_above_the_high_mark_and_then_down_to_the_low_one() -> None:
     window = 16_000
     room = room_for_history({}, window, 0)
@@ -171,7 +153,8 @@ def test_turns_are_covered_only_above_the_high_mark_and_then_down_to_the_low_one
 @given(st.integers(0, 25), st.integers(500, 40_000), st.integers(0, 30))
 def test_the_newest_turn_is_never_covered_and_no_turn_twice(turns: int, window: int, told: int) -> None:
     messages = conversation(turns)
-    summary = covering(messages, f"a{told}") if told < turns else None
+    covering = SummaryRecord(text="SUMMARY", last=f"a{told}", turns=1, turn=1, by="m", failure="")
+    summary = covering if told < turns else None
     covered = turns_to_cover({"messages": messages, "summary": summary}, window, 0)
     ids = [message.id for turn in covered for message in turn]
     rest = history_of(messages, summary).messages
@@ -183,15 +166,17 @@ def test_what_is_loaded_planned_and_offered_takes_from_the_room() -> None:
     skill = {"name": "a", "instructions": "x" * 8_000, "unloaded": False}
     files = {"a": {"order": 1, "files": [{"path": "scripts/" + "x" * 392}], "omitted": 0}}
     empty = room_for_history({}, 32_000, 0)
-    assert empty - room_for_history({"skills_loaded": {"a": skill}}, 32_000, 0) == 2_000
-    assert empty - room_for_history(
-        {"skills_loaded": {"a": skill}, "skill_resources": files}, 32_000, 0
-    ) == pytest.approx(2_100, abs=10)
+
+    def taken(state: Any) -> int:
+        return empty - room_for_history(state, 32_000, 0)
+
+    assert taken({"skills_loaded": {"a": skill}}) == 2_000
+    assert taken({"skills_loaded": {"a": skill}, "skill_resources": files}) == pytest.approx(2_100, abs=10)
     gone = {**skill, "unloaded": True}
-    assert room_for_history({"skills_loaded": {"a": gone}, "skill_resources": files}, 32_000, 0) == empty
-    assert empty - room_for_history({"catalog": {"size": 4_000}}, 32_000, 0) == 1_000
+    assert taken({"skills_loaded": {"a": gone}, "skill_resources": files}) == 0
+    assert taken({"catalog": {"size": 4_000}}) == 1_000
+    assert taken({"plan": {"goal": "g" * 4_000}}) > 1_000
     assert empty - room_for_history({}, 32_000, 700) == 700
-    assert room_for_history({"plan": {"goal": "g" * 4_000}}, 32_000, 0) < empty - 1_000
     assert room_for_history({"catalog": {}}, 100, 0) == 0
 
 
@@ -199,14 +184,14 @@ def growing_turn(number: int) -> list[AnyMessage]:
     """A request, and so many steps of one call each."""
     messages: list[AnyMessage] = [*conversation(3, 50), HumanMessage("go", id="go")]
     for step in range(number):
-        messages.append(
-            AIMessage("", id=f"s{step}", tool_calls=[{"name": "grep", "args": {}, "id": f"c{step}"}])
-        )
-        messages.append(ToolMessage("x" * 4_000, tool_call_id=f"c{step}", name="grep", id=f"t{step}"))
+        asked = AIMessage("", id=f"s{step}", tool_calls=[{"name": "grep", "args": {}, "id": f"c{step}"}])
+        answer = ToolMessage("x" * 4_000, tool_call_id=f"c{step}", name="grep", id=f"t{step}")
+        messages += [asked, answer]
     return messages
 
 
 def test_a_growing_turn_leaves_the_beginning_as_it_was_in_most_steps() -> None:
+    """Of very many steps each call stays, beside the beginning of its answer."""
     room, steps = 10_000, 30
     shown = [fit(growing_turn(number), room) for number in range(steps)]
     first = next(number for number in range(steps) if tokens_of(growing_turn(number)) > room)
@@ -215,13 +200,10 @@ def test_a_growing_turn_leaves_the_beginning_as_it_was_in_most_steps() -> None:
     assert same.count(False) > 1
     assert all(tokens_of(each) <= room for each in shown)
     assert all(each[-1] == growing_turn(number)[-1] for number, each in enumerate(shown))
-
-
-def test_a_turn_of_very_many_steps_keeps_each_call_beside_the_beginning_of_its_answer() -> None:
-    shown = fit(growing_turn(100), 8_000)
-    assert tokens_of(shown) <= 8_000
-    assert [each.id for each in shown] == [each.id for each in growing_turn(100)]
-    assert all(len(each.text) < 300 for each in shown[8:60])
+    many = fit(growing_turn(100), 8_000)
+    assert tokens_of(many) <= 8_000
+    assert [each.id for each in many] == [each.id for each in growing_turn(100)]
+    assert all(len(each.text) < 300 for each in many[8:60])
 
 
 def test_a_shortened_call_keeps_its_id_and_the_shape_of_its_arguments() -> None:

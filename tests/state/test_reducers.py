@@ -19,31 +19,18 @@ from skills_agent.state.reducers import (
     spent,
 )
 
+Reducer = Callable[[Any, Any], Any]
+Updates = st.SearchStrategy[Any]
+
 NAMES = st.sampled_from(["a", "b", "c"])
 
-LEDGERS = st.dictionaries(
-    NAMES,
-    st.fixed_dictionaries(
-        {
-            "name": NAMES,
-            "order": st.integers(0, 3),
-            "unloaded": st.booleans(),
-            "instructions": st.text(max_size=2),
-        },
-        optional={"a_field_of_another_version": st.integers()},
-    ),
-    max_size=3,
-)
-RESOURCES = st.dictionaries(
-    NAMES,
-    st.fixed_dictionaries(
-        {"order": st.integers(0, 3), "files": st.lists(NAMES, max_size=2), "omitted": st.integers(0, 1)}
-    ),
-    max_size=3,
-)
-GRANTS = st.dictionaries(
-    NAMES, st.fixed_dictionaries({"id": NAMES, "revoked": st.booleans(), "tool": NAMES}), max_size=3
-)
+LOADED = {"name": NAMES, "order": st.integers(0, 3), "unloaded": st.booleans(), "lines": st.integers(0, 2)}
+NEWER = {"a_field_of_another_version": st.integers()}
+LEDGERS = st.dictionaries(NAMES, st.fixed_dictionaries(LOADED, optional=NEWER), max_size=3)
+RESOURCE = {"order": st.integers(0, 3), "files": st.lists(NAMES, max_size=2), "omitted": st.integers(0, 1)}
+RESOURCES = st.dictionaries(NAMES, st.fixed_dictionaries(RESOURCE), max_size=3)
+GRANT = {"id": NAMES, "revoked": st.booleans(), "tool": NAMES}
+GRANTS = st.dictionaries(NAMES, st.fixed_dictionaries(GRANT), max_size=3)
 PLANS = st.none() | st.fixed_dictionaries({"goal": st.text(max_size=2), "revision": st.integers(0, 3)})
 SUMMARIES = st.none() | st.fixed_dictionaries({"text": st.text(max_size=2), "turn": st.integers(0, 3)})
 USAGES = st.builds(
@@ -64,7 +51,7 @@ IDEMPOTENT = [
 ]
 
 
-def fold(reducer: Callable[[Any, Any], Any], updates: list[Any]) -> Any:
+def fold(reducer: Reducer, updates: list[Any]) -> Any:
     value = None
     for update in updates:
         value = reducer(value, update)
@@ -72,9 +59,7 @@ def fold(reducer: Callable[[Any, Any], Any], updates: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize(("reducer", "updates"), IDEMPOTENT)
-def test_every_order_and_repetition_of_updates_gives_one_value(
-    reducer: Callable[[Any, Any], Any], updates: st.SearchStrategy[Any]
-) -> None:
+def test_every_order_and_repetition_of_updates_gives_one_value(reducer: Reducer, updates: Updates) -> None:
     @given(st.lists(updates, min_size=1, max_size=3), st.randoms())
     def check(branches: list[Any], random: Any) -> None:
         expected = fold(reducer, branches)
@@ -88,9 +73,7 @@ def test_every_order_and_repetition_of_updates_gives_one_value(
 
 
 @pytest.mark.parametrize(("reducer", "updates"), [*IDEMPOTENT, pytest.param(add_usage, USAGES, id="usage")])
-def test_grouping_of_updates_does_not_matter(
-    reducer: Callable[[Any, Any], Any], updates: st.SearchStrategy[Any]
-) -> None:
+def test_grouping_of_updates_does_not_matter(reducer: Reducer, updates: Updates) -> None:
     @given(updates, updates, updates)
     def check(a: Any, b: Any, c: Any) -> None:
         assert fold(reducer, [a, b, c]) == reducer(fold(reducer, [a]), fold(reducer, [b, c]))
@@ -121,6 +104,8 @@ def test_a_value_of_nothing_or_of_another_version_is_taken() -> None:
     assert add_usage(partial, None)["turn"] == 2
     assert add_usage(partial, spent(3, "a", model_calls=1))["by_model"] == {"a": {"model_calls": 1}}
     assert (merge_records(None, None), newest(None, None), add_usage(None, None)["turn"]) == ({}, None, 0)
+    first, second = {"digest": "a"}, {"digest": "b"}
+    assert newest_catalog(first, second) == newest_catalog(second, None) == second  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -134,12 +119,6 @@ def test_a_value_of_nothing_or_of_another_version_is_taken() -> None:
 def test_the_newer_record_wins_in_either_order(older: Any, newer: Any) -> None:
     assert newest(older, newer) == newest(newer, older) == newer
     assert merge_records({"a": older}, {"a": newer}) == {"a": newer}
-
-
-def test_the_last_catalog_that_was_written_stays_where_nothing_is_written() -> None:
-    first: Any = {"digest": "a"}
-    second: Any = {"digest": "b"}
-    assert newest_catalog(first, second) == newest_catalog(second, None) == second
 
 
 MESSAGES = st.lists(
@@ -166,6 +145,5 @@ def test_a_message_with_a_known_id_replaces_and_a_removed_one_is_gone() -> None:
     first = merge_messages(None, [[HumanMessage("a", id="1"), AIMessage("b", id="2")]])
     second = merge_messages(first, [[HumanMessage("c", id="1"), RemoveMessage(id="2")]])
     assert [message.content for message in second] == ["c"]
-    assert merge_messages(second, [[RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("d", id="9")]]) == [
-        HumanMessage("d", id="9")
-    ]
+    only = HumanMessage("d", id="9")
+    assert merge_messages(second, [[RemoveMessage(id=REMOVE_ALL_MESSAGES), only]]) == [only]

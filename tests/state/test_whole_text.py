@@ -28,20 +28,16 @@ def test_halves_become_one_character_or_none(text: str, expected: str) -> None:
     assert whole_text(text) == expected
 
 
-@given(ANY_TEXT)
-def test_a_whole_text_can_be_written_and_stays_as_it_is(text: str) -> None:
-    done = whole_text(text)
-    assert done.encode().decode() == done
-    assert whole_text(done) == done
-
-
-@given(
-    st.recursive(
-        ANY_TEXT | st.integers() | st.none(), lambda each: st.lists(each) | st.dictionaries(ANY_TEXT, each)
-    )
+VALUES = st.recursive(
+    ANY_TEXT | st.integers() | st.none(), lambda each: st.lists(each) | st.dictionaries(ANY_TEXT, each)
 )
-def test_every_text_of_a_value_is_whole(value: Any) -> None:
-    json.dumps(with_whole_text(value), ensure_ascii=False).encode()
+
+
+@given(VALUES)
+def test_every_text_of_a_value_is_whole_and_stays_as_it_is(value: Any) -> None:
+    whole = with_whole_text(value)
+    json.dumps(whole, ensure_ascii=False).encode()
+    assert with_whole_text(whole) == whole
 
 
 def test_messages_and_commands_are_made_whole() -> None:

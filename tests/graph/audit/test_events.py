@@ -51,22 +51,15 @@ def test_a_changed_record_shows_what_is_in_it() -> None:
     assert line_of({"type": ["x"]}) == '[\'x\']: {"type": ["x"]}'
 
 
-def test_a_call_is_shown_with_its_arguments_up_to_a_length() -> None:
+def test_a_call_is_shown_with_its_arguments_up_to_a_length_and_what_applies_to_it() -> None:
     fields: Any = {"call_id": "c", "decision": "ask", "by": "policy", "reason": "it runs"}
     call = event("call_judged", tool="run_script", args={"path": "a.py", "args": ["3"]}, **fields)
     assert line_of(call) == 'ask (policy): run_script(path=a.py, args=["3"]): it runs'
     assert len(line_of(event("call_judged", tool="grep", args={"pattern": "x" * 5_000}, **fields))) < 400
-    assert line_of(event("call_judged", tool="grep", args="nonsense", **fields)).startswith(
-        "ask (policy): grep("
-    )
-
-
-def test_what_does_not_apply_to_a_call_is_not_in_its_record() -> None:
+    odd = event("call_judged", tool="grep", args="nonsense", **fields)
+    assert line_of(odd).startswith("ask (policy): grep(")
     read = event("call_ended", call_id="c", tool="read_file", status="ok", bytes=5, reused=UNSET)
     assert set(read) == {"type", "call_id", "tool", "status", "bytes"}
     assert line_of(read) == "read_file: ok, 5 bytes"
-
-
-def test_a_field_that_a_kind_does_not_have_is_a_mistake_of_ours() -> None:
     with pytest.raises(TypeError, match="call_dropped has no skil"):
         event("call_dropped", skil="x")

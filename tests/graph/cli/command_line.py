@@ -98,6 +98,7 @@ class CommandLine:
         self.skills = place / "my-skills"
         for folder in (self.home, self.workspace, self.skills):
             folder.mkdir(parents=True)
+        self.folder = "--skills-dir", str(self.skills)
         self.write("rainfall.csv", RAINFALL)
 
     @property
@@ -135,6 +136,15 @@ class CommandLine:
     def script(self, *replies: Any, name: str = "replies.json") -> str:
         """Write the replies of a scripted model, and return the model's name."""
         return f"scripted:{self.write(name, json.dumps(replies))}"
+
+    def plays(self, *replies: Any, name: str = "replies.json") -> tuple[str, ...]:
+        """Return the options that choose a scripted model, and the folder of skills."""
+        return *self.folder, "--model", self.script(*replies, name=name)
+
+    def said(self, thread: str, role: str = "") -> list[str]:
+        """Return the texts of a thread, of one role or of all."""
+        messages = self.run("threads", "show", thread, "--json").value["messages"]
+        return [each["text"] for each in messages if role in {"", each["role"]}]
 
     def run(self, *args: str, stdin: str = "", **variables: str) -> Finished:
         """Call the command in this process, without a terminal, in its workspace and environment."""

@@ -10,16 +10,8 @@ from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 ANSWER = "Together it rained 544 mm."
+RAIN = (LOAD, RUN, ANSWER)
 WRITE = calls(call("write_file", path="note.txt", content="hi"))
-
-
-def rain(cli: CommandLine, *replies: object) -> tuple[str, ...]:
-    """Return the options of a question that a scripted model answers with the skill."""
-    return "--skills-dir", str(cli.skills), "--model", cli.script(*(replies or (LOAD, RUN, ANSWER)))
-
-
-def said(cli: CommandLine, thread: str) -> list[str]:
-    return [each["text"] for each in cli.run("threads", "show", thread, "--json").value["messages"]]
 
 
 def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(cli: CommandLine) -> None:
@@ -31,15 +23,21 @@ def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(cli: 
     assert "Bergen: 353.5 mm" in answer
 
 
-def test_a_skill_that_an_option_names_is_loaded_first(cli: CommandLine) -> None:
-    asked = cli.run("ask", "Rain?", "--json", "--skill", "rain-gauge", *rain(cli, "Yes."))
+def test_a_skill_that_an_option_or_a_slash_names_is_loaded_first_and_an_unknown_one_is_no_question(
+    cli: CommandLine,
+) -> None:
+    asked = cli.run("ask", "Rain?", "--json", "--skill", "rain-gauge", *cli.plays("Yes."))
     assert (asked.code, asked.value["loaded"]) == (0, ["rain-gauge"])
-    assert cli.run("ask", "Rain?", "--skill", "rain-gage", *rain(cli, "Yes.")).code == 2
+    assert cli.run("ask", "Rain?", "--skill", "rain-gage", *cli.plays("Yes.")).code == 2
+    for text, near in (("/nope x", ""), ("/rain-gage x", "/rain-gauge?")):
+        done = cli.run("ask", text, *cli.plays("never asked"))
+        assert (done.code, done.out, near in done.err) == (2, "", True)
+    assert cli.run("ask", "/etc/hosts is a path", *cli.plays("Yes.")).code == 0
 
 
 @pytest.mark.slow
 def test_a_call_that_is_not_reading_stops_with_3_and_the_command_that_resumes_it(cli: CommandLine) -> None:
-    asked = cli.run("ask", "Rain?", "--thread", "t", *rain(cli))
+    asked = cli.run("ask", "Rain?", "--thread", "t", *cli.plays(*RAIN))
     assert (asked.code, ANSWER in asked.out) == (3, False)
     assert "scripts/add_up.py rainfall.csv" in asked.out
     again = cli.run("resume", "t")  # without an answer the question is shown again
@@ -54,10 +52,10 @@ def test_a_call_that_is_not_reading_stops_with_3_and_the_command_that_resumes_it
 
 
 def test_a_rejected_call_never_runs_and_the_model_reads_why(cli: CommandLine) -> None:
-    assert cli.run("ask", "Rain?", "--thread", "t", *rain(cli)).code == 3
+    assert cli.run("ask", "Rain?", "--thread", "t", *cli.plays(*RAIN)).code == 3
     told = cli.run("resume", "t", "--reject", "--message", "wrong file", "--json").value
-    ((decision, reason),) = [(each["decision"], each["reason"]) for each in told["calls"]]
-    assert (told["status"], decision, "wrong file" in reason) == ("done", "deny", True)
+    (call,) = told["calls"]
+    assert (told["status"], call["decision"], "wrong file" in call["reason"]) == ("done", "deny", True)
     assert told["usage"]["thread"]["script_runs"] == 0
 
 
@@ -77,20 +75,18 @@ def test_a_question_from_stdin_goes_on_with_the_newest_thread(cli: CommandLine) 
     for name in ("old", "new"):
         cli.run("ask", "First?", "--thread", name, "--model", cli.script("One.", "Two.", name=f"{name}.json"))
     assert cli.run("ask", "-c", "-", stdin="Second?\n").code == 0
-    assert said(cli, "new") == ["First?", "One.", "Second?\n", "Two."]
+    assert cli.said("new") == ["First?", "One.", "Second?\n", "Two."]
 
 
 def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
-    done = cli.run("ask", "Rain?", "--json", *rain(cli), "--yes", "write", "--yes", "run")
+    done = cli.run("ask", "Rain?", "--json", *cli.plays(*RAIN), "--yes", "write", "--yes", "run")
     told = done.value
-    assert (done.code, sorted(told)) == (
-        0,
-        ["answer", "calls", "changes", "held", "loaded", "status", "thread", "usage"],
-    )
+    fields = ["answer", "calls", "changes", "held", "loaded", "status", "thread", "usage"]
+    assert (done.code, sorted(told)) == (0, fields)
     assert (told["status"], told["answer"], told["loaded"]) == ("done", ANSWER, ["rain-gauge"])
     assert told["usage"]["this_turn"]["script_runs"] == 1
-    ((tool, decision, reason),) = [(each["tool"], each["decision"], each["reason"]) for each in told["calls"]]
-    assert (tool, decision, "--yes run" in reason) == ("run_script", "allow", True)
+    (call,) = told["calls"]
+    assert (call["tool"], call["decision"], "--yes run" in call["reason"]) == ("run_script", "allow", True)
 
 
 def test_json_is_one_object_for_an_open_question(cli: CommandLine) -> None:
@@ -109,13 +105,6 @@ def test_json_is_one_object_for_an_open_question(cli: CommandLine) -> None:
     assert (seen.value["answer"], (cli.workspace / "note.txt").read_text()) == ("Written.", "hi")
 
 
-@pytest.mark.parametrize(("text", "near"), [("/nope x", ""), ("/rain-gage x", "/rain-gauge?")])
-def test_a_name_that_no_skill_has_is_no_question(cli: CommandLine, text: str, near: str) -> None:
-    done = cli.run("ask", text, *rain(cli, "never asked"))
-    assert (done.code, done.out, near in done.err) == (2, "", True)
-    assert cli.run("ask", "/etc/hosts is a path", *rain(cli, "Yes.")).code == 0
-
-
 def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(cli: CommandLine) -> None:
     done = cli.run("ask", "What is here?", "--json", "--model", cli.script(calls(call("list_dir"))))
     told = done.value
@@ -127,16 +116,15 @@ def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(cli: CommandLin
     assert cli.run("resume", told["thread"]).out.endswith("A table of rainfall.\n")
 
 
-@pytest.mark.parametrize("how", [[], ["--json"]])
-def test_what_policy_refuses_is_told_once(cli: CommandLine, how: list[str]) -> None:
-    model = cli.script(WRITE, "I may not.")
-    done = cli.run("ask", "Note", "--model", model, *how, SKILLS_AGENT_APPROVAL="deny")
-    assert (done.code, done.errors, done.out.count("needs an approval")) == (0, "", 1)
+def test_what_policy_refuses_is_told_once(cli: CommandLine) -> None:
+    ask = ("ask", "Note", "--model", cli.script(WRITE, "I may not."))
+    for done in (cli.run(*ask, *how, SKILLS_AGENT_APPROVAL="deny") for how in ([], ["--json"])):
+        assert (done.code, done.errors, done.out.count("needs an approval")) == (0, "", 1)
 
 
 def test_a_run_that_must_not_ask_ends_with_the_command_that_asks(cli: CommandLine) -> None:
     """cases.md 21."""
-    done = cli.run("ask", "Rain?", *rain(cli), "--thread", "t", SKILLS_AGENT_APPROVAL="fail")
+    done = cli.run("ask", "Rain?", *cli.plays(*RAIN), "--thread", "t", SKILLS_AGENT_APPROVAL="fail")
     assert (done.code, "run_script" in done.err) == (1, True)
     variable, _, command = done.err.rpartition(": ")[2].strip().partition(" ")
     asked = cli.run(*shlex.split(command)[1:], **dict([variable.split("=")]))
@@ -163,19 +151,14 @@ def test_what_was_said_is_kept_outside_of_the_workspace_for_this_user_alone(cli:
 
 def test_what_is_piped_in_is_attached_to_the_question(cli: CommandLine) -> None:
     text = "station,mm\n$rain-gauge,3\n"
-    done = cli.run("ask", "How much?", "--thread", "t", *rain(cli, "3."), "--json", stdin=text)
+    done = cli.run("ask", "How much?", "--thread", "t", *cli.plays("3."), "--json", stdin=text)
     assert done.value["loaded"] == []  # a name in it is no request for a skill
-    question, _, attached = said(cli, "t")[0].partition("\n\n")
-    assert (question, attached.endswith(f"(2 lines, to the end of this message):\n\n{text}")) == (
-        "How much?",
-        True,
-    )
-
-
-@pytest.mark.parametrize("piped", ["x" * 100_001, "x\0y"])
-def test_what_is_too_long_or_no_text_is_refused(cli: CommandLine, piped: str) -> None:
-    done = cli.run("ask", "How much?", "--model", cli.script("Much."), stdin=piped)
-    assert (done.code, done.out, "name the file" in done.err) == (2, "", True)
+    question, _, attached = cli.said("t")[0].partition("\n\n")
+    assert question == "How much?"
+    assert attached.endswith(f"(2 lines, to the end of this message):\n\n{text}")
+    for piped in ("x" * 100_001, "x\0y"):
+        done = cli.run("ask", "How much?", "--model", cli.script("Much."), stdin=piped)
+        assert (done.code, done.out, "name the file" in done.err) == (2, "", True)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from prompt_toolkit.output import DummyOutput
 
 from skills_agent.graph.cli.prompt import MAX_CHARACTERS, TextPrompt
 from tests.agents import call, calls
-from tests.graph.cli.command_line import LOAD, READY, RUN, CommandLine, Finished
+from tests.graph.cli.command_line import LOAD, READY, RUN, CommandLine
 from tests.openai_server import KEY, Completion, openai_server
 from tests.waiting import PATIENCE
 
@@ -24,51 +24,42 @@ END = (READY, CTRL_D)
 QUESTION = "\r\n? "
 
 
-def said(cli: CommandLine, thread: str) -> list[str]:
-    messages = cli.run("threads", "show", thread, "--json").value["messages"]
-    return [each["text"] for each in messages if each["role"] == "user"]
-
-
-@pytest.fixture(scope="module")
-def talk(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Have one conversation in which everything is said once."""
-    cli = CommandLine(tmp_path_factory.mktemp("chat"))
+def test_a_conversation_goes_on_until_quit(cli: CommandLine) -> None:
+    """A skill is loaded by its name, and a name that no skill has is not sent to the model."""
     lines = ["/help", "Hello", "/rain-gauge how much?", "/skills", "/skils now", "/etc/hosts is a path"]
-    model = cli.script("Hello yourself.", "It rained.", "So it is.")
-    chosen = ("--skills-dir", str(cli.write_skill()), "--model", model)
-    return cli.run("chat", *chosen, stdin="\n".join([*lines, "/quit", "never said"]))
-
-
-def test_a_conversation_goes_on_until_quit(talk: Finished) -> None:
+    talk = cli.run(
+        "chat",
+        *cli.plays("Hello yourself.", "It rained.", "So it is."),
+        stdin="\n".join([*lines, "/quit", "never said"]),
+    )
     assert (talk.code, talk.err) == (0, "")
     assert all(f"\n{answer}\n" in talk.out for answer in ("Hello yourself.", "It rained.", "So it is."))
     assert "never said" not in talk.out
-
-
-def test_a_skill_is_loaded_by_its_name_and_an_unknown_one_is_not_sent_to_the_model(talk: Finished) -> None:
     assert any(line.startswith("rain-gauge ") and "(loaded)" in line for line in talk.out.splitlines())
     assert "'/skils'" in talk.out
     assert "/skills?" in talk.out
 
 
 def test_a_skill_is_taken_out_of_the_thread_without_a_model(cli: CommandLine) -> None:
-    chosen = ("--thread", "t", "--skills-dir", str(cli.skills), "--model", cli.script("Loaded."))
-    assert cli.run("chat", *chosen, stdin="/rain-gauge go\n/unload rain-gauge\n").code == 0
+    assert (
+        cli.run(
+            "chat", "--thread", "t", *cli.plays("Loaded."), stdin="/rain-gauge go\n/unload rain-gauge\n"
+        ).code
+        == 0
+    )
     (skill,) = cli.run("threads", "show", "t", "--json").value["skills"]
     assert skill["unloaded"]
 
 
-def test_a_chat_goes_on_with_the_newest_thread(cli: CommandLine) -> None:
-    cli.run("ask", "First?", "--thread", "first", "--model", cli.script("One.", "Two."))
-    assert cli.run("chat", "-c", stdin="Second?\n").out.startswith("thread first.")
-    assert said(cli, "first") == ["First?", "Second?"]
-
-
-def test_an_open_question_ends_a_chat_without_a_person(cli: CommandLine) -> None:
-    chosen = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "544 mm."))
-    done = cli.run("chat", "--thread", "rain", *chosen, stdin="Rain?\nMore?\n")
+def test_a_chat_goes_on_with_the_newest_thread_and_ends_at_a_question_without_a_person(
+    cli: CommandLine,
+) -> None:
+    cli.run("ask", "First?", "--thread", "rain", *cli.plays("One.", LOAD, RUN, "544 mm."))
+    done = cli.run("chat", "-c", stdin="Rain?\nMore?\n")
+    assert done.out.startswith("thread rain.")
     assert (done.code, "skills-agent resume rain --approve" in done.out) == (3, True)
     assert cli.run("resume", "rain", "--approve").out.endswith("544 mm.\n")
+    assert cli.said("rain", "user") == ["First?", "Rain?"]
 
 
 def test_a_talk_that_outgrows_the_window_goes_on(cli: CommandLine) -> None:
@@ -129,7 +120,12 @@ def test_a_chat_on_a_terminal_has_what_was_typed_before_and_ends_with_ctrl_d(cli
     again = cli.on_terminal(
         "chat", "--thread", "talk", answers=[(READY, UP), ("199", "\r"), ("Again.", ""), END]
     )
-    assert (done.code, again.code, said(cli, "talk"), "WARNING" in done.out) == (0, 0, [LINES, LINES], False)
+    assert (done.code, again.code, cli.said("talk", "user"), "WARNING" in done.out) == (
+        0,
+        0,
+        [LINES, LINES],
+        False,
+    )
     (history,) = cli.state.rglob("chat-history")
     assert history.parent.stat().st_mode & 0o077 == 0
 
@@ -169,7 +165,7 @@ def test_ctrl_c_stops_the_turn_and_the_next_message_steers(cli: CommandLine) -> 
         assert len(server.requests) == asked
         done = cli.on_terminal("chat", "-c", answers=[(READY, "/resume\r"), stopped, *instead, END], **model)
         is_over.set()
-        assert (done.code, said(cli, "t")) == (0, ["Sun instead", "Rain?", "Sun instead"])
+        assert (done.code, cli.said("t", "user")) == (0, ["Sun instead", "Rain?", "Sun instead"])
         ended = cli.on_terminal("chat", "-c", answers=[("It is sunny.", ""), END], **model)
     assert "> Sun instead" in ended.out
 

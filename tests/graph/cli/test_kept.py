@@ -33,18 +33,15 @@ def snapshots(cli: CommandLine) -> list[dict[str, Any]]:
     return kept
 
 
-def make_old(cli: CommandLine) -> None:
-    for path in (cli.home / ".cache" / "skills-agent" / "snapshots").rglob("*"):
-        os.utime(path, (0, 0))
-
-
 def remove(cli: CommandLine, name: str = "unused") -> list[str]:
     removed: list[str] = cli.run("doctor", "--remove", name, "--yes", "--json").value["removed"]
     return removed
 
 
 def clear(cli: CommandLine) -> list[str]:
-    make_old(cli)
+    """Remove what no thread uses and is old."""
+    for path in (cli.home / ".cache" / "skills-agent" / "snapshots").rglob("*"):
+        os.utime(path, (0, 0))
     return remove(cli)
 
 

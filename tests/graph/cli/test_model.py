@@ -57,27 +57,15 @@ def test_a_model_that_calls_a_tool_is_kept_beside_what_the_file_had(
     assert "SKILLS_AGENT_MODEL is stronger, and says x:y." in stronger
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[evals]\nmodel = 'x'\n",
-        'system_prompt = """\nmodel = "x"\n"""\n',
-        "model = 'x'\n[a]\nmodel = 'y'",
-    ],
-)
-def test_only_the_setting_itself_is_changed(cli: CommandLine, text: str) -> None:
-    file = cli.home / "real.toml"
-    file.write_text(text)
-    link = cli.home / "link.toml"
+def test_only_the_setting_itself_is_changed_and_no_file_that_would_lose_something(cli: CommandLine) -> None:
+    file, link = cli.home / "real.toml", cli.home / "link.toml"
     link.symlink_to(file)
-    set_in_user_file(link, "model", 'a"b')
-    assert tomllib.loads(file.read_text()) == {**tomllib.loads(text), "model": 'a"b'}
-    assert link.is_symlink()
-
-
-def test_a_file_that_would_lose_something_is_not_changed(cli: CommandLine) -> None:
-    file = cli.home / "settings.toml"
+    texts = ["", "[evals]\nmodel = 'x'\n", "model = 'x'\n[a]\nmodel = 'y'"]
+    for text in (*texts, 'system_prompt = """\nmodel = "x"\n"""\n'):
+        file.write_text(text)
+        set_in_user_file(link, "model", 'a"b')
+        assert tomllib.loads(file.read_text()) == {**tomllib.loads(text), "model": 'a"b'}
+        assert link.is_symlink()
     file.write_text("model = '''x'''\n")
     with pytest.raises(SettingsError, match='Set it there yourself: model = "y"'):
         set_in_user_file(file, "model", "y")
@@ -87,12 +75,16 @@ def test_a_file_that_would_lose_something_is_not_changed(cli: CommandLine) -> No
 def test_a_model_that_fails_is_not_kept_and_one_without_tools_is_told(
     cli: CommandLine, server: OpenAIServer
 ) -> None:
-    server.answers += [error(404, "The model `x` does not exist."), Completion("42")]
+    page = Raw(200, b"<html>", "text/html")
+    server.answers += [error(404, "The model `x` does not exist."), Completion("42"), page, page]
     failed = cli.run("model", "openai:x", **keys(server))
     assert (failed.code, failed.out, settings_of(cli)) == (1, "", {})
-    assert f"The model openai:x at {server.base_url.removesuffix('/v1')} could not answer" in failed.err
+    address = server.base_url.removesuffix("/v1")
+    assert f"The model openai:x at {address} could not answer" in failed.err
     assert "called NO tool" in cli.run("model", "openai:x", **keys(server)).out
     assert settings_of(cli) == {"model": "openai:x"}
+    failed = cli.run("ask", "Hello.", "--model", "openai:x", **keys(server))
+    assert failed.err.startswith(f"error: openai:x at {address}: The model's server answered with")
 
 
 # Servers of this machine
@@ -164,9 +156,6 @@ def test_a_pipe_is_told_that_a_key_is_there(cli: CommandLine) -> None:
     assert "is set" not in cli.run("ask", "Hello.", "--model", "offline", MISTRAL_API_KEY="x").err
 
 
-# Errors
-
-
 def test_a_thread_whose_model_is_wrong_is_told_to_name_another(
     cli: CommandLine, server: OpenAIServer
 ) -> None:
@@ -174,12 +163,3 @@ def test_a_thread_whose_model_is_wrong_is_told_to_name_another(
     failed = cli.run("ask", "Hello.", "--thread", "t", "--model", "openai:x", **keys(server))
     assert failed.err.endswith("To go on from there: skills-agent resume t --model NAME\n")
     assert "Here." in cli.run("resume", "t", "--model", "openai:y", **keys(server)).out
-
-
-def test_an_answer_that_is_none_is_told_with_address_and_model(
-    cli: CommandLine, server: OpenAIServer
-) -> None:
-    server.answers += [Raw(200, b"<html>", "text/html")] * 2
-    failed = cli.run("ask", "Hello.", "--model", "openai:x", **keys(server))
-    address = server.base_url.removesuffix("/v1")
-    assert failed.err.startswith(f"error: openai:x at {address}: The model's server answered with")

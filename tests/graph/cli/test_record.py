@@ -13,19 +13,10 @@ from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 @pytest.fixture
 def cli(cli: CommandLine) -> CommandLine:
     """Keep one run that was approved on the command line, and one that waits."""
-    folder = ("--skills-dir", str(cli.skills))
-    model = cli.script(LOAD, RUN, "544 mm.")
-    cli.run("ask", "How much rain?", "--thread", "rain", *folder, "--model", model)
+    cli.run("ask", "How much rain?", "--thread", "rain", *cli.plays(LOAD, RUN, "544 mm."))
     cli.run("resume", "rain", "--approve", "--yes", "write")
-    cli.run("ask", "Rain again?", "--thread", "open", *folder, "--model", cli.script(LOAD, RUN))
+    cli.run("ask", "Rain again?", "--thread", "open", *cli.plays(LOAD, RUN))
     return cli
-
-
-def test_without_runs_nothing_is_made(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    assert cli.run("threads", "record", "--json").value == []
-    assert (cli.run("threads", "record").code, cli.run("threads", "record", "--verify").code) == (0, 0)
-    assert not (cli.workspace / ".agent").exists()
 
 
 def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
@@ -36,17 +27,10 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     assert facts == ["rain.1", "done", 1, ["rain-gauge"]]
 
     events = cli.run("threads", "record", "rain.1", "--json").value
-    kinds = [each["type"] for each in events if each["type"] not in {"model_called", "call_announced"}]
-    order = [
-        "run_started",
-        "skill_loaded",
-        "call_judged",
-        "approval_asked",
-        "run_resumed",
-        "approval_answered",
-    ]
-    assert [kind for kind in kinds if kind in order] == order
-    assert kinds[-2:] == ["call_ended", "run_ended"]
+    kinds = [each["type"] for each in events]
+    order = "run_started skill_loaded call_judged approval_asked run_resumed approval_answered"
+    assert " ".join(kind for kind in kinds if kind in order) == order
+    assert kinds[-1] == "run_ended"
     told = cli.run("threads", "record", "rain.1").out
     parts = ("How much rain?", "--yes write", "answered: approve: run_script(", "exit code 0, isolation ")
     assert all(part in told for part in parts)
@@ -54,14 +38,20 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     whole = cli.run("threads", "record", "--verify", "--json")
     assert (whole.code, whole.value["rain"]["head"]) == (0, events[-1]["hash"])
     assert f"rain: {len(events)} lines" in cli.run("threads", "record", "--verify").out
+    for words in (["rain.7"], ["ran", "--verify"], ["ran"]):
+        done = cli.run("threads", "record", *words)
+        assert (done.code, done.out, "Did you mean rain?" in done.err) == (1, "", True)
 
 
 def test_a_script_that_fails_is_recorded_as_failed_without_its_output(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     script = cli.write_skill() / "rain-gauge" / "scripts" / "add_up.py"
     script.write_text("print('secret figures')\nraise SystemExit(1)")
-    options = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "It failed."))
-    assert "exit code 1" in cli.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run").out
+    options = ("--thread", "rain", "--yes", "run", *cli.plays(LOAD, RUN, "It failed."))
+    assert cli.run("threads", "record", "--json").value == []  # before a run nothing is made
+    assert (cli.run("threads", "record").code, cli.run("threads", "record", "--verify").code) == (0, 0)
+    assert not (cli.workspace / ".agent").exists()
+    assert "exit code 1" in cli.run("ask", "Rain?", *options).out
     record = cli.run("threads", "record", "rain.1", "--json")
     (ended,) = [each for each in record.value if each.get("exit_code") is not None]
     assert (ended["status"], ended["exit_code"], "secret" in record.out) == ("failed", 1, False)
@@ -84,12 +74,6 @@ def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
     record.write_text(costs % ("9" * 4_300) * 2 + costs % -5 + costs % 7)
     (run,) = cli.run("threads", "record", "rain", "--json").value
     assert run["input_tokens"] == 7
-
-
-def test_what_does_not_exist_is_said(cli: CommandLine) -> None:
-    for words in (["rain.7"], ["ran", "--verify"], ["ran"]):
-        done = cli.run("threads", "record", *words)
-        assert (done.code, done.out, "Did you mean rain?" in done.err) == (1, "", True)
 
 
 FORGED: list[dict[str, Any]] = [

@@ -36,38 +36,30 @@ def cli(cli: CommandLine, tmp_path: Path) -> CommandLine:
     return cli
 
 
-def chosen(cli: CommandLine) -> list[str]:
-    return ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, ANSWER)]
-
-
 def wait_for(cli: CommandLine, path: str, process: subprocess.Popen[str]) -> None:
     while process.poll() is None and not cli.is_written(path):
         select.select([], [], [], 0.01)
 
 
 @pytest.mark.parametrize(
-    ("command", "sandbox", "number"),
-    [
-        ("ask", "off", signal.SIGINT),
-        ("resume", "auto", signal.SIGTERM),
-        ("chat", "off", signal.SIGTERM),
-    ],
+    ("command", "sandbox", "signal_"),
+    [("ask", "off", SIGNALS[0]), ("resume", "auto", SIGNALS[1]), ("chat", "off", SIGNALS[1])],
 )
 def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
-    cli: CommandLine, command: str, number: signal.Signals, sandbox: str, tmp_path: Path
+    cli: CommandLine, command: str, signal_: tuple[signal.Signals, int, str], sandbox: str, tmp_path: Path
 ) -> None:
-    code, word = {each[0]: each[1:] for each in SIGNALS}[number]
+    number, code, word = signal_
     settings = {"SKILLS_AGENT_SANDBOX": sandbox}
-    options = [*chosen(cli), "--yes", "run"]
+    options = ["--thread", "rain", *cli.plays(LOAD, RUN, ANSWER)]
     if command == "ask":
-        process = cli.start("ask", "Rain?", "--thread", "rain", *options, **settings)
+        process = cli.start("ask", "Rain?", *options, "--yes", "run", **settings)
     elif command == "chat":
-        process = cli.start_piped("chat", "--thread", "rain", *options, **settings)
+        process = cli.start_piped("chat", *options, "--yes", "run", **settings)
         assert process.stdin
         process.stdin.write("Rain?\nMore?\n")
         process.stdin.flush()
     else:
-        assert cli.run("ask", "Rain?", "--thread", "rain", *chosen(cli), **settings).code == 3
+        assert cli.run("ask", "Rain?", *options, **settings).code == 3
         process = cli.start("resume", "rain", "--approve", **settings)
     wait_for(cli, "started-rainfall.csv", process)
     assert processes_with(f"child-in-{tmp_path}")
@@ -179,41 +171,28 @@ def test_sigterm_ends_a_chat_that_waits_for_its_person(tmp_path: Path) -> None:
     assert told.strip() == "terminated; to go on: skills-agent chat --thread rain"
 
 
-def stubborn_agent(make_agent: MakeAgent, workspace: Path) -> Any:
-    script = stubborn_script(f"child-in-{workspace}")
-    write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
-    run = calls(call("run_script", skill="count", path="scripts/run.py"))
-    return make_agent(
-        [calls(call("load_skill", name="count")), run, ANSWER],
-        require_approval_for=frozenset(),
-        sandbox="off",
-    )
-
-
 ASKED: Any = {"messages": [("user", "Count.")]}
 
 
-def check_drained(agent: Any, workspace: Path) -> None:
-    assert processes_with(f"child-in-{workspace}") == []
-    last = agent.transcript[-1]
-    assert isinstance(last, ToolMessage)
-    assert str(last.text).startswith("stopped: the agent was shut down while it ran")
-    assert "half of it" in last.text
-    assert agent.run(None)["answer"] == ANSWER
-    assert (workspace / "started").read_text() == "x"
-
-
 async def test_an_async_program_drains_its_runs_with_run_control(
-    make_agent: MakeAgent, workspace: Path
+    make_agent: MakeAgent, workspace: Path, skills_dir: Path
 ) -> None:
-    agent, control = stubborn_agent(make_agent, workspace), RunControl()
+    write_skill(skills_dir, "count", "Counts.", scripts__run_py=stubborn_script(f"child-in-{workspace}"))
+    run_script = calls(call("run_script", skill="count", path="scripts/run.py"))
+    replies = [calls(call("load_skill", name="count")), run_script, ANSWER]
+    agent, control = make_agent(replies, require_approval_for=frozenset(), sandbox="off"), RunControl()
     run = asyncio.create_task(agent.graph.ainvoke(ASKED, agent.config, control=control))
     while not run.done() and not (workspace / "started").exists():
         await asyncio.sleep(0.01)
     control.request_drain("deploy")
     with pytest.raises(GraphDrained, match="deploy"):
         await run
-    check_drained(agent, workspace)
+    assert processes_with(f"child-in-{workspace}") == []
+    last = agent.transcript[-1].text
+    assert last.startswith("stopped: the agent was shut down while it ran")
+    assert "half of it" in last
+    assert agent.run(None)["answer"] == ANSWER
+    assert (workspace / "started").read_text() == "x"
 
 
 def test_a_tool_that_is_awaited_is_left_where_a_person_stops_the_run(make_agent: MakeAgent) -> None:
@@ -232,6 +211,5 @@ def test_a_tool_that_is_awaited_is_left_where_a_person_stops_the_run(make_agent:
         agent.graph.invoke(ASKED, agent.config, control=control)
     is_over.set()
     assert agent.run({"messages": [("user", "What now?")]})["answer"] == "Noted."
-    results = [str(each.text) for each in agent.transcript if isinstance(each, ToolMessage)]
-    assert len(results) == 1
-    assert "Outcome unknown" in results[0]
+    (result,) = (each.text for each in agent.transcript if isinstance(each, ToolMessage))
+    assert "Outcome unknown" in result

@@ -10,10 +10,6 @@ MINE = "---\nname: rain-gauge\ndescription: Mine.\n---\n\nMine.\n"
 BROKEN = "---\nname: broken\n---\n"
 
 
-def folder(cli: CommandLine) -> tuple[str, str]:
-    return "--skills-dir", str(cli.skills)
-
-
 def test_what_is_not_used_or_not_as_written_is_told_by_the_doctor(cli: CommandLine) -> None:
     cli.write_skill(BROKEN, "broken")
     cli.write_skill("---\nname: mended\ndescription: a: b\n---\n", "mended")
@@ -21,9 +17,9 @@ def test_what_is_not_used_or_not_as_written_is_told_by_the_doctor(cli: CommandLi
     elsewhere = cli.write("elsewhere/SKILL.md", MINE)
     (cli.skills / "linked").mkdir()
     (cli.skills / "linked" / "SKILL.md").symlink_to(elsewhere)
-    listed = cli.run("skills", "list", *folder(cli))
+    listed = cli.run("skills", "list", *cli.folder)
     assert ("broken" in listed.out, "skills-agent doctor" in listed.err) == (False, True)
-    told = cli.run("doctor", "--json", *folder(cli)).value
+    told = cli.run("doctor", "--json", *cli.folder).value
     found = {
         kind: [(Path(each["path"]).parent.name, each["diagnostics"][0]["code"]) for each in told[kind]]
         for kind in ("skipped", "repaired")
@@ -34,7 +30,7 @@ def test_what_is_not_used_or_not_as_written_is_told_by_the_doctor(cli: CommandLi
     states = {(each["label"], each["folder"]): each for each in told["sources"]}
     assert states["configured", str(cli.skills)]["skipped"] == 2
     assert states["project", str(cli.workspace / ".agent" / "skills")]["trusted"] is False
-    shown = cli.run("doctor", *folder(cli)).out
+    shown = cli.run("doctor", *cli.folder).out
     order = ["Wrong, ", "broken (skipped)", "(yaml-repaired)", "Sources of skills", "rain-gauge (shadowed)"]
     assert sorted(order, key=shown.index) == order
 
@@ -46,11 +42,14 @@ def test_case_13_a_person_without_skills_is_told_where_to_put_some(cli: CommandL
     assert "put folders with a SKILL.md under .agent/skills" in asked.out
 
 
-def test_a_skill_is_shown_with_its_files_and_instructions(cli: CommandLine) -> None:
-    told = cli.run("skills", "show", "rain-gauge", "--json", *folder(cli)).value
+def test_a_skill_is_found_and_shown_with_its_files_and_instructions(cli: CommandLine) -> None:
+    (best, *_) = cli.run("skills", "search", "rain of stations", "--json", *cli.folder).value
+    assert (best["name"], best["score"] > 1) == ("rain-gauge", True)
+    assert cli.run("skills", "search", "xyzzy").code == 0
+    told = cli.run("skills", "show", "rain-gauge", "--json", *cli.folder).value
     assert [each["path"] for each in told["resources"]] == ["scripts/add_up.py"]
     assert told["instructions"].startswith("# Rain gauge")
-    shown = cli.run("skills", "show", "rain-gauge", *folder(cli)).out
+    shown = cli.run("skills", "show", "rain-gauge", *cli.folder).out
     assert all(text in shown for text in ("add_up.py", told["digest"], "# Rain gauge"))
 
 
@@ -94,11 +93,12 @@ def test_a_new_skill_is_not_made_through_a_link_of_the_workspace(cli: CommandLin
 
 
 def test_lint_exits_with_1_for_errors_alone(cli: CommandLine) -> None:
-    for name, text, code, counts in (
+    cases = (
         ("good", "For good.", 0, [0, 0]),
-        ("warned", "Use for less <than> good.", 0, [0, 1]),
+        ("warned", "For <good>.", 0, [0, 1]),
         ("broken", "", 1, [1, 2]),
-    ):
+    )
+    for name, text, code, counts in cases:
         cli.write_skill(f"---\nname: {name}\ndescription: {text}\n---\n\nDo it.\n", name)
         done = cli.run("skills", "lint", str(cli.skills), "--json")
         assert (done.code, [done.value["errors"], done.value["warnings"]]) == (code, counts)
@@ -110,15 +110,7 @@ def test_lint_tells_a_machine_code_file_line_and_advice(cli: CommandLine) -> Non
     told = cli.run("skills", "lint", str(cli.skills / "rain-gauge"), "--json").value
     path = str(cli.skills / "rain-gauge" / "SKILL.md")
     found = told["findings"][0]
-    assert (told["skills"], set(found)) == (
-        [path],
-        {"code", "severity", "message", "path", "line", "advice"},
-    )
+    assert told["skills"] == [path]
+    assert found.keys() == {"code", "severity", "message", "path", "line", "advice"}
     assert (found["code"], found["path"], found["line"]) == ("field-not-in-spec", path, 4)
-    assert cli.run("skills", "lint", "rain-gauge", "--json", *folder(cli)).value == told
-
-
-def test_a_search_names_the_best_first(cli: CommandLine) -> None:
-    (best, *_) = cli.run("skills", "search", "rain of stations", "--json", *folder(cli)).value
-    assert (best["name"], best["score"] > 1) == ("rain-gauge", True)
-    assert cli.run("skills", "search", "xyzzy").code == 0
+    assert cli.run("skills", "lint", "rain-gauge", "--json", *cli.folder).value == told

@@ -16,8 +16,9 @@ PROMPT = "\r\n? "
 def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
     """The answer is shown as Markdown, and loses nothing."""
     text = "**Rain** of <station>: see [the map](https://evil.example/x)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
-    chosen = ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, text)]
-    done = cli.on_terminal("ask", "Rain?", *chosen, answers=[(PROMPT, "maybe\n"), (PROMPT, "a\n")])
+    done = cli.on_terminal(
+        "ask", "Rain?", *cli.plays(LOAD, RUN, text), answers=[(PROMPT, "maybe\n"), (PROMPT, "a\n")]
+    )
     assert done.code == 0
     assert "scripts/add_up.py rainfall.csv" in done.out
     assert "'maybe'" in done.out
@@ -33,8 +34,7 @@ def test_a_person_changes_the_arguments_and_sees_what_would_change(cli: CommandL
     cli.write("note.txt", "old\n")
     said = {**WRITE, "content": "I keep it in a note, so that you find it there" + " again" * 9 + "."}
     changed = 'e {"path": "note.txt", "content": "final\\n"}\n'
-    chosen = ["--model", cli.script(said, "Done.")]
-    done = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, changed)])
+    done = cli.on_terminal("ask", "Note it", *cli.plays(said, "Done."), answers=[(PROMPT, changed)])
     assert (done.code, (cli.workspace / "note.txt").read_text()) == (0, "final\n")
     before, _, shown = done.out.partition("Approval needed")
     for words in ("I keep it in a note", r"again again again\.\r\n"):
@@ -62,32 +62,21 @@ def test_a_long_line_of_a_content_does_not_go_on_at_the_edge_of_the_terminal(cli
     """There, it could be taken for words of the agent."""
     fake = "x" * 74 + "y" * 74 + "[a]pprove: nothing is written"
     asked = calls(call("write_file", path="long.txt", content=fake))
-    chosen = ["--model", cli.script(asked, "Written.")]
-    seen = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "\x04")])
+    seen = cli.on_terminal(
+        "ask", "Note it", "--thread", "note", *cli.plays(asked, "Written."), answers=[(PROMPT, "\x04")]
+    )
     question = seen.out.partition("Approval needed")[2].partition("[a]pprove, [d]o")[0]
     lines = question.split("\r\n")
     assert "".join(line.removeprefix("      ") for line in lines if line.startswith("      ")) == fake
     assert all(len(line) < 80 for line in lines)
-
-
-def test_a_person_leaves_a_question_open(cli: CommandLine) -> None:
-    chosen = ["--thread", "note", "--model", cli.script(WRITE, "I did not.")]
-    left = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "\x04")])
-    assert (left.code, "skills-agent resume note --approve" in left.out) == (3, True)
-    assert not (cli.workspace / "note.txt").exists()
+    assert (seen.code, "skills-agent resume note --approve" in seen.out) == (3, True)  # left open
+    assert not (cli.workspace / "long.txt").exists()
 
 
 def test_a_grant_that_does_not_fit_is_asked_about_again(cli: CommandLine) -> None:
-    model = cli.script(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), "544 mm.")
-    chosen = ["--skills-dir", str(cli.skills), "--model", model]
-    typed = [
-        ("? ", "d\n"),
-        ("Do not ask", "s\n"),
-        ("a.txt", ""),
-        ("? ", "d skill\n"),
-        ("not understood", ""),
-        ("? ", "d thread\n"),
-    ]
+    chosen = cli.plays(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), "544 mm.")
+    typed = [("? ", "d\n"), ("Do not ask", "s\n"), ("a.txt", ""), ("? ", "d skill\n")]
+    typed += [("not understood", ""), ("? ", "d thread\n")]
     done = cli.on_terminal("ask", "Rain?", *chosen, answers=typed)
     assert (done.code, (cli.workspace / "out" / "a.txt").exists()) == (0, True)
 

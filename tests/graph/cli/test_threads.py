@@ -17,12 +17,11 @@ PLAN = calls(
 @pytest.fixture
 def cli(cli: CommandLine) -> CommandLine:
     """Keep one thread that is done and one that waits."""
-    model, other = cli.script(PLAN, LOAD, RUN, "544 mm.", "You are welcome."), cli.script(LOAD, RUN, name="o")
-    folder = ("--skills-dir", str(cli.skills))
-    cli.run("ask", "How much rain?", "--thread", "rain", *folder, "--model", model)
+    chosen = cli.plays(PLAN, LOAD, RUN, "544 mm.", "You are welcome.")
+    cli.run("ask", "How much rain?", "--thread", "rain", *chosen)
     cli.run("resume", "rain", "--approve")
     cli.run("ask", "Thanks", "--thread", "rain")
-    cli.run("ask", "Rain again?", "--thread", "open", *folder, "--model", other)
+    cli.run("ask", "Rain again?", "--thread", "open", *cli.plays(LOAD, RUN, name="o"))
     return cli
 
 
@@ -49,13 +48,8 @@ def test_threads_are_listed_and_shown_to_a_person_and_to_a_machine(cli: CommandL
     rows = [row.split()[0] for row in cli.run("threads", "list").out.splitlines()]
     assert rows == ["THREAD", "open", "rain"]
     told = cli.run("threads", "show", "rain", "--json").value
-    said = [(each["role"], each["text"]) for each in told["messages"] if each["text"]]
-    assert said == [
-        ("user", "How much rain?"),
-        ("agent", "544 mm."),
-        ("user", "Thanks"),
-        ("agent", "You are welcome."),
-    ]
+    assert cli.said("rain", "user") == ["How much rain?", "Thanks"]
+    assert [text for text in cli.said("rain", "agent") if text] == ["544 mm.", "You are welcome."]
     made = [(each["tool"], each["ruling"]) for said in told["messages"] for each in said["calls"]]
     assert made == [("update_plan", "allowed"), ("load_skill", "allowed"), ("run_script", "approved")]
     assert ([skill["name"] for skill in told["skills"]], told["plan"]["goal"]) == (["rain-gauge"], "Know")
@@ -82,10 +76,8 @@ def test_a_thread_goes_with_its_journal_and_its_record_stays(cli: CommandLine) -
     assert journaled(cli) == {"rain"}
     assert cli.run("threads", "delete", "rain", "open").code == 1  # nobody to ask
     assert len(threads(cli)) == 2
-    assert cli.run("threads", "delete", "rain", "open", "--yes", "--json").value["threads"] == [
-        "rain",
-        "open",
-    ]
+    deleted = cli.run("threads", "delete", "rain", "open", "--yes", "--json").value
+    assert deleted["threads"] == ["rain", "open"]
     assert (threads(cli), journaled(cli), record.exists()) == ([], set(), True)
 
 

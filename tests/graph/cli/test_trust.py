@@ -60,12 +60,10 @@ def test_a_cloned_repository_runs_nothing_by_its_own_word(clone: CommandLine) ->
 
 def test_trust_vouches_for_settings_and_skills_until_they_change(clone: CommandLine) -> None:
     given = clone.run("trust")
-    assert given.code == 0
-    assert f"Trusted {clone.workspace / SKILL} as it is now" in given.out
-    assert f"Trusted {clone.workspace / CONFIG} as it is now" in given.out
-    assert '  sandbox = "off"\n' in given.out
-    assert "  require_approval_for = []\n" in given.out
-    assert given.err == ""
+    assert (given.code, given.err) == (0, "")
+    trusted = [f"Trusted {clone.workspace / each} as it is now" for each in (SKILL, CONFIG)]
+    for said in (*trusted, '  sandbox = "off"\n', "  require_approval_for = []\n"):
+        assert said in given.out
     done = clone.run("ask", "hello", DEPLOY_KEY="k")
     assert (clone.workspace / "ran.txt").exists()
     assert f"Settings from the trusted {clone.workspace / CONFIG}: " in done.err
@@ -77,18 +75,18 @@ def test_trust_vouches_for_settings_and_skills_until_they_change(clone: CommandL
     assert not (clone.workspace / "ran.txt").exists()
 
 
+def listed(cli: CommandLine) -> dict[str, str]:
+    """Return what is trusted, by its name, and whether it changed."""
+    return {Path(each["path"]).name: each["state"] for each in cli.run("trust", "--list", "--json").value}
+
+
 def test_trust_is_listed_and_revoked_for_the_workspace(clone: CommandLine) -> None:
     clone.run("trust", "--workspace", str(clone.workspace))
-    listed = clone.run("trust", "--list", "--json").value
-    assert [(Path(each["path"]).name, each["state"]) for each in listed] == [
-        ("config.json", "unchanged"),
-        ("rain-gauge", "unchanged"),
-    ]
+    assert listed(clone) == {"config.json": "unchanged", "rain-gauge": "unchanged"}
     clone.write(CONFIG, "{}")
-    listed = clone.run("trust", "--list", "--json").value
-    assert [each["state"] for each in listed] == ["changed", "unchanged"]
+    assert listed(clone) == {"config.json": "changed", "rain-gauge": "unchanged"}
     assert clone.run("trust", "--revoke").out.count("is not trusted any more") == 2
-    assert clone.run("trust", "--list", "--json").value == []
+    assert listed(clone) == {}
     assert clone.run("trust", "--revoke").code == 1
 
 
@@ -98,8 +96,7 @@ def test_trust_covers_the_skills_in_folders_that_the_settings_name(clone: Comman
     assert f"Trusted {clone.workspace / 'team/alpha'} as it is now" in clone.run("trust").out
     clone.write(CONFIG, '{"skills_dirs": [".agent/skills", "."]}')
     assert clone.run("trust", ".").code == 0
-    paths = [Path(each["path"]).name for each in clone.run("trust", "--list", "--json").value]
-    assert {"alpha", "config.json", "rain-gauge"} == {*paths}
+    assert listed(clone).keys() == {"alpha", "config.json", "rain-gauge"}
 
 
 def test_trust_in_a_workspace_vouches_for_no_other(clone: CommandLine) -> None:
@@ -111,22 +108,15 @@ def test_trust_in_a_workspace_vouches_for_no_other(clone: CommandLine) -> None:
     (clone.workspace / ".claude").symlink_to(other.parent.parent)
     trusted = clone.run("trust")
     assert (trusted.code, trusted.err, "beta" in trusted.out) == (0, "", False)
-    assert "beta" not in clone.run("trust", "--list").out
+    assert "beta" not in listed(clone)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('{"workspace": "/"}', "Setting workspace cannot be in"),
-        ('{"audit": "on", "audit": "off"}', "twice"),
-    ],
-)
-def test_settings_that_cannot_be_used_cannot_be_trusted(clone: CommandLine, text: str, says: str) -> None:
-    clone.write(CONFIG, text)
-    done = clone.run("trust")
-    assert (done.code, done.out) == (1, "")
-    assert says in done.err
-    assert clone.run("trust", "--list", "--json").value == []
+def test_settings_that_cannot_be_used_cannot_be_trusted(clone: CommandLine) -> None:
+    for text, says in (('{"workspace": "/"}', "Setting workspace"), ('{"audit": "on", "audit": 1}', "twice")):
+        clone.write(CONFIG, text)
+        done = clone.run("trust")
+        assert (done.code, done.out, says in done.err) == (1, "", True)
+        assert listed(clone) == {}
 
 
 @needs_part("server")
@@ -152,18 +142,10 @@ def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(cli: Command
     (odd / CONFIG).write_text('{"sandbox": "off", "max_model_calls": 5}')
     model = cli.script(LOAD, calls(call("run_script", skill="rain-gauge", path="scripts/run.py")), "done")
     here = ["--workspace", str(odd)]
-    for command in (
-        ["ask", "Rain?", "--model", model, "--thread", "t"],
-        ["resume", "t"],
-        ["doctor"],
-        ["skills", "list"],
-        ["skills", "new", "tide"],
-        ["trust"],
-        ["skills", "list"],
-        ["trust", "--revoke"],
-        ["trust", "--revoke"],
-    ):
-        done = cli.run(*command, *here)
+    some = ["resume t", "doctor", "skills list", "skills new tide", "trust", "skills list"]
+    revoke = ["trust --revoke"] * 2
+    for command in (f"ask Rain? --model {model} --thread t", *some, *revoke):
+        done = cli.run(*command.split(), *here)
         assert not set("\x1b\u202e") & set(done.out + done.err), command
         assert "\nerror: all is well" not in done.out + done.err, command
     shutil.rmtree(odd / ".agent")
@@ -176,6 +158,6 @@ def test_trust_in_a_skill_names_the_plugin_that_it_covers(clone: CommandLine) ->
     for name in ("plugin.json", "help.md"):
         (plugin / name).write_text("{}")
     assert f"{plugin}," in clone.run("trust", str(skill)).out
-    assert clone.run("trust", "--list", "--json").value[0]["state"] == "unchanged"
+    assert listed(clone) == {"deploy": "unchanged"}
     (plugin / "help.md").write_text("[]")
-    assert clone.run("trust", "--list", "--json").value[0]["state"] == "changed"
+    assert listed(clone) == {"deploy": "changed"}

@@ -1,5 +1,6 @@
 """A repository's own skills: they are said, and nothing that a person said in advance covers them."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,8 @@ def ask(cli: CommandLine, *replies: Any, load: str = "csv-report") -> Finished:
 
 def trust_command(out: str) -> list[str]:
     """Return the words of the command that a question shows."""
-    (line,) = {
-        line.partition("skills-agent ")[2] for line in out.splitlines() if "skills-agent trust" in line
-    }
-    return line.rstrip(")").split()
+    (words,) = {*re.findall(r"skills-agent (trust\b[^)\n]*)", out)}
+    return words.split()
 
 
 def test_a_hidden_skill_is_said_in_the_list_and_by_the_doctor(cli: CommandLine) -> None:
@@ -51,27 +50,14 @@ def test_a_hidden_skill_is_said_in_the_list_and_by_the_doctor(cli: CommandLine) 
     assert cli.run("chat", stdin="/skills\n").out.count(HIDES) == 1
 
 
-def test_a_hidden_skill_is_said_when_it_is_loaded_and_in_the_question(cli: CommandLine) -> None:
-    stopped = ask(cli, RUN)
-
-    progress, _, question = stopped.out.partition("Approval needed")
-    loaded = next(line for line in (stopped.err + progress).splitlines() if line.startswith("load "))
-    assert loaded.count(HIDES) == 1
-    assert question.count(HIDES) == 1
-
-
-def test_the_other_one_comes_by_its_source_and_nothing_is_said(cli: CommandLine) -> None:
-    done = ask(cli, load="csv-report@bundled")
-
-    assert done.code == 0
-    assert HIDES not in done.out + done.err
-
-
 def test_yes_does_not_cover_a_script_of_the_repository_until_it_is_trusted(cli: CommandLine) -> None:
+    """That it hides another one is said when it is loaded, and in the question."""
     stopped = ask(cli, RUN)
-
     assert stopped.code == 3
     assert not (cli.workspace / "ran").exists()
+    progress, _, question = stopped.out.partition("Approval needed")
+    loaded = next(line for line in (stopped.err + progress).splitlines() if line.startswith("load "))
+    assert (loaded.count(HIDES), question.count(HIDES)) == (1, 1)
     assert "--yes run covers nothing after an untrusted skill was loaded." in stopped.out
     assert cli.run(*trust_command(stopped.out)).code == 0
     assert ask(cli, RUN).code == 0
@@ -85,7 +71,6 @@ def test_yes_does_not_cover_what_an_untrusted_skill_may_steer(
 ) -> None:
     """Nor once it had itself unloaded."""
     stopped = ask(cli, *before, WRITE)
-
     assert stopped.code == 3
     assert not (cli.workspace / "note.txt").exists()
     assert trust_command(stopped.out)[:1] == ["trust"]
@@ -96,10 +81,8 @@ def test_yes_does_not_cover_a_trusted_script_that_an_untrusted_skill_may_steer(c
     cli.write_skill()
     steered = call("run_script", skill="rain-gauge", path="scripts/add_up.py", args=["rainfall.csv"])
     loads = calls(call("load_skill", name="csv-report"), call("load_skill", name="rain-gauge"))
-    model = cli.script(loads, calls(steered), "done")
-    ask_it = ("ask", "go", "--yes", "run", "--skills-dir", str(cli.skills), "--model", model)
+    ask_it = ("ask", "go", "--yes", "run", *cli.plays(loads, calls(steered), "done"))
     stopped = cli.run(*ask_it)
-
     assert stopped.code == 3
     question = stopped.out.partition("Approval needed")[2]
     assert "Warning: Skills from untrusted sources were loaded: `csv-report`." in question
@@ -109,7 +92,8 @@ def test_yes_does_not_cover_a_trusted_script_that_an_untrusted_skill_may_steer(c
 
 
 def test_yes_covers_what_trusted_skills_and_no_skills_want(cli: CommandLine) -> None:
-    assert ask(cli, WRITE, load="csv-report@bundled").code == 0
+    done = ask(cli, WRITE, load="csv-report@bundled")
+    assert (done.code, HIDES in done.out + done.err) == (0, False)
     shutil.rmtree(cli.workspace / ".agent/skills")
     assert ask(cli, WRITE, load="no-such").code == 0
 
@@ -121,10 +105,8 @@ def test_settings_of_a_trusted_repository_waive_no_question_for_a_skill_that_cha
     assert cli.run("trust").code == 0
     run = cli.script(calls(call("load_skill", name="csv-report")), calls(RUN), "done")
     assert cli.run("ask", "go", "--model", run).code == 0
-
     (cli.workspace / "ran").unlink()
     (cli.workspace / ".agent/skills/csv-report/scripts/run.py").write_text("open('other', 'w')\n")
-
     assert cli.run("ask", "go", "--model", run).code == 3
     assert not (cli.workspace / "other").exists()
 
@@ -132,7 +114,6 @@ def test_settings_of_a_trusted_repository_waive_no_question_for_a_skill_that_cha
 @pytest.mark.parametrize("name", ["csv-report@bundled", "csv-report-bundled"])
 def test_no_name_is_taken_for_a_name_with_its_source(cli: CommandLine, name: str) -> None:
     write_skill(cli.workspace / ".agent/skills", name, "Takes the name that was shown for the other.")
-
     assert cli.run("skills", "show", "csv-report@bundled", "--json").value["source"] == "bundled"
     shutil.rmtree(cli.workspace / ".agent/skills/csv-report")
     assert cli.run("skills", "show", "csv-report@project").code == 1

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,28 +94,17 @@ def test_options_of_all_commands_stand_before_a_command_or_behind_it(
     assert cli.run("skills", "new", "tide", *chosen).code == 0
     assert (other / ".agent" / "skills" / "tide").is_dir()
     assert cli.run("ask", "--model", "offline", "--", "--workspace").code == 0
+    assert cli.run("--version").out == f"skills-agent {version('skills-agent')}\n"
 
 
-@pytest.mark.parametrize("words", [["ask", "x"], ["skills", "list"]])
-def test_an_unknown_setting_names_the_one_that_is_near(cli: CommandLine, words: list[str]) -> None:
-    done = cli.run(*words, SKILLS_AGENT_SKILL_DIRS="/x")
+def test_with_json_an_error_is_one_json_value_too(cli: CommandLine) -> None:
+    for words, code in (("skills show nope", "unknown-skill"), ("threads show", "thread-unusable")):
+        done = cli.run(*words.split(), "--json")
+        told = json.loads(done.out)["error"]
+        assert (told["code"], done.err) == (code, f"error: {told['message']}\n")
+    done = cli.run("ask", "x", SKILLS_AGENT_SKILL_DIRS="/x")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert "SKILLS_AGENT_SKILL_DIRS). Did you mean skills_dirs?" in done.err
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["skills", "show", "nope"], "unknown-skill"),
-        (["threads", "show"], "thread-unusable"),
-        (["ask", "x", "--model", "nope"], "model-unknown"),
-    ],
-)
-def test_with_json_an_error_is_one_json_value_too(cli: CommandLine, words: list[str], code: str) -> None:
-    done = cli.run(*words, "--json")
-    told = json.loads(done.out)["error"]
-    assert (told["code"], done.err) == (code, f"error: {told['message']}\n")
-    assert cli.run(*words).out == ""
 
 
 def test_threads_that_cannot_be_kept_are_one_line(cli: CommandLine) -> None:
@@ -122,10 +112,6 @@ def test_threads_that_cannot_be_kept_are_one_line(cli: CommandLine) -> None:
     (cli.state / "threads.sqlite").write_text("this is no database, and long enough to be one" * 20)
     done = cli.run("ask", "x")
     assert (done.code, done.err[:31]) == (1, "error: Cannot keep threads in /")
-
-
-def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
-    assert cli.run("--version").out == f"skills-agent {version('skills-agent')}\n"
 
 
 def test_click_is_known_to_the_command_line_alone() -> None:
@@ -140,17 +126,8 @@ def test_click_is_known_to_the_command_line_alone() -> None:
     ("commands", "names"),
     [
         ([["skills", "list"]], (*SLOW, *ONLY_FOR_A_LOAD, "skills_agent.skills.search.words", "sqlite3")),
-        (
-            [
-                ["skills", "search", "a table"],
-                ["skills", "lint", "."],
-                ["doctor"],
-                ["trust", "--list"],
-                ["threads", "record"],
-                ["ask", " "],
-            ],
-            SLOW,
-        ),
+        ([*map(str.split, ("skills search table", "skills lint .", "doctor", "trust --list"))], SLOW),
+        ([["threads", "record"], ["ask", " "]], SLOW),
         ([["-h"]], (*SLOW, "msgspec", "skills_agent.graph.settings", "skills_agent.graph.cli.ask")),
         ([["chat", "--model", "offline"]], ("prompt_toolkit",)),
     ],
@@ -215,16 +192,9 @@ def test_a_turn_whose_reader_went_away_says_how_to_go_on(cli: CommandLine) -> No
 
 
 def in_a_shell(cli: CommandLine, line: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    program = f"{before} '{sys.executable}' -m skills_agent.graph.cli.main {line}"
-    return subprocess.run(
-        ["bash", "-c", program],
-        cwd=cli.workspace,
-        env=cli.environment({}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    program = ["bash", "-c", f"{before} '{sys.executable}' -m skills_agent.graph.cli.main {line}"]
+    here: dict[str, Any] = {"cwd": cli.workspace, "env": cli.environment({}), "stdin": subprocess.DEVNULL}
+    return subprocess.run(program, capture_output=True, text=True, timeout=60, **here)
 
 
 def test_a_command_of_a_part_that_is_not_installed_says_so(

@@ -61,10 +61,15 @@ def ran(agent: Agent) -> list[list[str]]:
 
 
 def test_an_unseen_skill_is_found_loaded_run_and_quoted(agent: Agent) -> None:
+    """What answers is said once in a thread, and a loaded skill is not loaded again."""
     said = answer(agent, "which endpoint in access.log has the worst tail latency?")
     assert "`scripts/latency.py` of the skill tail-latency was run with `access.log`" in said
     assert "/api: p99 900 ms\n/home: p99 20 ms" in said
-    assert NOTE in said
+    asked = ("the latency of slow endpoints in access.log", "Book me a flight to Lisbon.", "review this poem")
+    assert [NOTE in each for each in (said, *(answer(agent, text) for text in asked))] == [True, *[False] * 3]
+    loaded = [each.text.split()[1] for each in agent.tool_messages("load_skill")]
+    assert loaded == ["tail-latency:", "poem-coach:"]
+    assert ran(agent) == [["access.log"], ["access.log"]]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +95,6 @@ def test_no_line_is_quoted_that_says_nothing_or_would_end_the_quotation(
     assert printed in said
 
 
-def test_it_says_once_in_a_thread_what_it_is(agent: Agent) -> None:
-    asked = ("tail latency of endpoints in access.log", "Book me a flight to Lisbon.", "review this poem")
-    assert [NOTE in answer(agent, text) for text in asked] == [True, False, False]
-
-
 def test_it_says_what_it_lacks_and_what_it_would_run(agent: Agent) -> None:
     said = answer(agent, "which endpoint has the worst tail latency?")
     assert "name `LOGFILE`: the skill tail-latency would run `python scripts/latency.py LOGFILE" in said
@@ -102,13 +102,8 @@ def test_it_says_what_it_lacks_and_what_it_would_run(agent: Agent) -> None:
 
 
 def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Agent, skills_dir: Path) -> None:
-    write_skill(
-        skills_dir,
-        "line-maker",
-        "Make lines.",
-        "`scripts/lines.sh`",
-        scripts__lines_sh="echo '```'; seq -f 'line %g' 500\n",
-    )
+    script = "echo '```'; seq -f 'line %g' 500\n"
+    write_skill(skills_dir, "line-maker", "Make lines.", "`scripts/lines.sh`", scripts__lines_sh=script)
     said = answer(agent, "make lines")
     assert "````\n```\nline 1\n" in said
     assert "line 80" not in said
@@ -124,23 +119,13 @@ def test_a_refused_script_is_told_with_the_reason(make_agent: MakeAgent, agent: 
     assert "not on this log" in said
 
 
-def test_a_skill_without_a_command_is_answered_with_its_instructions(agent: Agent) -> None:
+def test_where_nothing_can_be_run_it_says_so(agent: Agent) -> None:
     said = answer(agent, "review the rhyme of this poem")
     assert "shows no command to run" in said
     assert "1. Read it aloud." in said
-
-
-def test_when_no_skill_fits_it_says_so_and_lists_what_there_is(agent: Agent) -> None:
     said = answer(agent, "Book me a flight to Lisbon.")
     assert said.startswith("No skill fits this request.")
     assert "There are: poem-coach, stock-take, tail-latency." in said
-
-
-def test_a_loaded_skill_is_not_loaded_again(agent: Agent) -> None:
-    answer(agent, "tail latency of endpoints in access.log")
-    answer(agent, "the latency of slow endpoints in access.log")
-    assert len(agent.tool_messages("load_skill")) == 1
-    assert ran(agent) == [["access.log"], ["access.log"]]
 
 
 def test_text_in_a_file_is_never_taken_for_a_skill(

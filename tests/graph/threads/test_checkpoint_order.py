@@ -103,8 +103,8 @@ def test_a_turn_from_an_earlier_step_comes_after_the_newest_one(make_agent: Make
     first = agent.state.config
     agent.say("q2")
     clock.new_process(late=HOUR)
-    agent.graph.invoke({"messages": [HumanMessage("instead")]}, first)
-    assert _said(agent) == ["q1", "instead"]
+    agent.graph.invoke(SAID, first)
+    assert _said(agent) == ["q1", "x"]
 
 
 def test_a_graph_inside_another_one_keeps_its_order_by_itself(make_agent: MakeAgent, clock: Clock) -> None:
@@ -148,7 +148,7 @@ def test_a_thread_at_the_end_of_time_is_refused_in_a_sentence_and_harms_no_other
     writes: list[Callable[[], object]] = [
         lambda: agent.say("q2"),
         lambda: agent.graph.update_state(agent.config, {"skills": []}, as_node="answer"),
-        lambda: asyncio.run(agent.graph.ainvoke({"messages": [HumanMessage("q2")]}, agent.config)),
+        lambda: asyncio.run(agent.graph.ainvoke(SAID, agent.config)),
     ]
     for write in writes:
         with pytest.raises(ThreadError, match=r"Thread 'thread' cannot go on.* use another thread"):
@@ -168,8 +168,7 @@ def test_a_clock_at_the_end_of_time_loses_nothing(make_agent: MakeAgent, clock: 
         agent.say("q2")
     clock.new_process(late=0)
     agent.say("q3")
-    assert _said(agent)[0] == "q1"
-    assert _said(agent)[-1] == "q3"
+    assert (_said(agent)[0], _said(agent)[-1]) == ("q1", "q3")
 
 
 PROGRAM = """
@@ -184,15 +183,8 @@ main()
 @pytest.mark.slow
 def test_processes_with_other_clocks_go_on_with_one_thread(cli: CommandLine) -> None:
     script = cli.script("one", "two")
+    here: dict[str, Any] = {"env": cli.environment({}), "cwd": cli.workspace, "capture_output": True}
     for number, late in enumerate([0, HOUR]):
         asked = ["ask", f"q{number}", "--thread", "t", "--model", script]
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(late), *asked],
-            env=cli.environment({}),
-            cwd=cli.workspace,
-            check=True,
-            capture_output=True,
-        )
-    shown = cli.run("threads", "show", "t", "--json").value
-    said = [message["text"] for message in shown["messages"]]
-    assert said == ["q0", "one", "q1", "two"]
+        subprocess.run([sys.executable, "-c", PROGRAM, str(late), *asked], check=True, **here)
+    assert cli.said("t") == ["q0", "one", "q1", "two"]

@@ -40,24 +40,17 @@ def test_a_recorded_thread_takes_another_turn_with_what_it_loaded(cli: CommandLi
     assert (said.code, said.value["answer"]) == (0, "You are welcome."), said.err
     assert said.value["loaded"] == ["rain-gauge"]
     assert said.value["usage"]["turn"] == 2
-    shown = cli.run("threads", "show", "done", "--json").value
-    assert [each["text"] for each in shown["messages"] if each["role"] == "user"] == [
-        "How much rain?",
-        "Thanks",
-    ]
-    assert "Run `scripts/add_up.py FILE`" in shown["skills"][0]["instructions"]
+    assert cli.said("done", "user") == ["How much rain?", "Thanks"]
+    (skill,) = cli.run("threads", "show", "done", "--json").value["skills"]
+    assert "Run `scripts/add_up.py FILE`" in skill["instructions"]
 
 
 @pytest.mark.parametrize("answer", ["--approve", "--reject"])
 def test_the_open_question_of_a_recorded_thread_is_answered(cli: CommandLine, answer: str) -> None:
     answered = cli.run("resume", "waiting", answer, "--json")
     assert (answered.code, answered.value["answer"]) == (0, "544 mm."), answered.err
-    (call,) = (
-        each
-        for said in cli.run("threads", "show", "waiting", "--json").value["messages"]
-        for each in said["calls"]
-        if each["tool"] == "run_script"
-    )
+    said = cli.run("threads", "show", "waiting", "--json").value["messages"]
+    (call,) = (call for each in said for call in each["calls"] if call["tool"] == "run_script")
     assert call["ruling"] == {"--approve": "approved", "--reject": "rejected"}[answer]
     assert call["result"]
 

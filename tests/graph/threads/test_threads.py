@@ -46,17 +46,10 @@ def test_the_program_of_the_page_runs(cli: CommandLine) -> None:
         for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
         if "Threads.open" in block
     )
-    model = cli.script(LOAD, RUN, "544 mm.")
-    asked = ("ask", "How much?", "--thread", "rain", "--skills-dir", str(cli.skills), "--model", model)
-    assert cli.run(*asked).code == 3
+    assert cli.run("ask", "How much?", "--thread", "rain", *cli.plays(LOAD, RUN, "544 mm.")).code == 3
     assert cli.run("resume", "rain", "--approve").code == 0
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=cli.workspace,
-        env=cli.environment({}),
-        capture_output=True,
-        text=True,
-    )
+    here: dict[str, Any] = {"cwd": cli.workspace, "env": cli.environment({}), "capture_output": True}
+    done = subprocess.run([sys.executable, "-c", program], text=True, **here)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("rain done 1 How much?\n")
     assert "544 mm." in done.stdout
@@ -68,10 +61,9 @@ def test_a_host_reads_and_forks_the_threads_of_its_own_graph(agent: Agent) -> No
     (summary,) = threads.list()
     assert (summary[0], *summary[2:]) == ("thread", 1, "done", "Write!")
     record = threads.read("thread")
-    assert [(message.role, message.text) for message in record.messages][-1] == ("agent", "Written.")
-    assert [(each.tool, each.ruling) for message in record.messages for each in message.calls] == [
-        ("write_file", "approved")
-    ]
+    assert (record.messages[-1].role, record.messages[-1].text) == ("agent", "Written.")
+    (made,) = (each for message in record.messages for each in message.calls)
+    assert (made.tool, made.ruling) == ("write_file", "approved")
     steps = threads.steps("thread")
     assert steps[-1].nodes == ("answer",)
     fork = threads.fork("thread", steps[-1].number, new="copy")

@@ -15,9 +15,6 @@ from tests.machine import needs_shell
 FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
 
 
-# --- the working directory ---
-
-
 @needs_shell
 def test_each_thread_has_a_folder_of_its_own_where_that_is_set(
     make_agent: MakeAgent, workspace: Path
@@ -50,87 +47,56 @@ def test_no_script_works_where_a_link_of_the_workspace_leads(
     assert list(theirs.iterdir()) == []
 
 
-@given(st.text(max_size=80))
-def test_any_thread_has_a_name_that_is_one_folder(thread: str) -> None:
-    name = folder_name(thread)
-    assert name not in {"", ".", ".."}
-    assert "/" not in name
-    assert name.isascii()
-    assert len(name) <= 80
-
-
-@given(st.text(max_size=20), st.text(max_size=20))
-def test_two_threads_have_two_folders(one: str, other: str) -> None:
-    assert (folder_name(one).casefold() == folder_name(other).casefold()) is (one == other)
-
-
-# --- settings reach the runner ---
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_any_thread_has_a_folder_of_its_own(one: str, other: str) -> None:
+    names = [folder_name(each) for each in (one, other)]
+    assert (names[0].casefold() == names[1].casefold()) is (one == other)
+    for name in names:
+        assert name not in {"", ".", ".."}
+        assert "/" not in name
+        assert name.isascii()
+        assert len(name) <= 80
 
 
 def test_settings_reach_the_scripts(
     make_agent: MakeAgent, workspace: Path, skills_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEPLOY_KEY", "very-secret-value")
-    write_skill(
-        skills_dir,
-        "demo",
-        "d",
-        scripts__run_sh='echo "$DEPLOY_KEY"; echo "${#DEPLOY_KEY}"; pwd',
-    )
-    agent = make_agent(
-        [
-            calls(call("load_skill", name="demo")),
-            calls(call("run_script", skill="demo", path="scripts/run.sh")),
-            "ok",
-        ],
-        script_secrets={"demo@project": ["DEPLOY_KEY"]},
-        **FREE,
-    )
+    write_skill(skills_dir, "demo", "d", scripts__run_sh='echo "$DEPLOY_KEY"; echo "${#DEPLOY_KEY}"; pwd')
+    run = calls(call("run_script", skill="demo", path="scripts/run.sh"))
+    replies = [calls(call("load_skill", name="demo")), run, "ok"]
+    agent = make_agent(replies, script_secrets={"demo@project": ["DEPLOY_KEY"]}, **FREE)
     agent.say("run")
     (answer,) = agent.tool_messages("run_script")
     assert answer.text.partition("\n")[2] == f"stdout:\n[secret]\n17\n{workspace}"
     assert "very-secret-value" not in str(agent.values)
 
 
-# --- the script that a path means ---
-
 SPELLED = "python3 ~/.claude/skills/greet/scripts/hello.py Ada"
 
 
-def greeting(skills_dir: Path) -> None:
+def test_a_person_sees_and_grants_the_script_that_is_meant_and_a_ban_holds_for_every_spelling(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
     write_skill(skills_dir, "greet", "Greets.", scripts__hello_py="import sys; print('hello', *sys.argv[1:])")
-
-
-def test_a_person_sees_and_grants_the_script_that_is_meant(make_agent: MakeAgent, skills_dir: Path) -> None:
-    greeting(skills_dir)
     load = calls(call("load_skill", name="greet"))
     spelled = calls(call("run_script", skill="greet", path=SPELLED))
     plain = calls(call("run_script", skill="greet", path="scripts/hello.py", args=["Eve"]))
     agent = make_agent([load, spelled, plain, "done"], sandbox="off")
     agent.say("greet")
-    (interrupt,) = agent.state.interrupts
-    (question,) = interrupt.value["action_requests"]
+    (question,) = agent.asked
     assert "```sh\nscripts/hello.py Ada\n```" in question["description"]
     assert (question["args"]["path"], question["args"]["args"]) == ("scripts/hello.py", ["Ada"])
     grant = {"scope": "pattern", "pattern": "run_script(scripts/hello.py)"}
     agent.answer({"type": "approve", "grant": grant})
-    assert [each.text.rpartition("\n")[2] for each in agent.tool_messages("run_script")] == [
-        "hello Ada",
-        "hello Eve",
-    ]
+    said = [each.text.rpartition("\n")[2] for each in agent.tool_messages("run_script")]
+    assert said == ["hello Ada", "hello Eve"]
 
-
-def test_a_ban_of_a_script_holds_for_every_spelling(make_agent: MakeAgent, skills_dir: Path) -> None:
-    greeting(skills_dir)
-    load = calls(call("load_skill", name="greet"))
-    run = calls(call("run_script", skill="greet", path=SPELLED))
-    agent = make_agent([load, run, "done"], exclude_tools=["run_script(scripts/hello.py)"], **FREE)
+    banned = {"exclude_tools": ["run_script(scripts/hello.py)"], "thread": "banned", **FREE}
+    agent = make_agent([load, spelled, "done"], **banned)
     agent.say("greet")
     (answer,) = agent.tool_messages("run_script")
     assert (answer.status, "the operator turned off" in answer.text) == ("error", True)
-
-
-# --- where a script starts ---
 
 
 @pytest.mark.parametrize(
