@@ -75,40 +75,22 @@ def keys() -> Iterator[PipeInput]:
         yield pipe
 
 
-@pytest.mark.parametrize(
-    ("typed", "text"),
-    [
-        (f"\x1b[200~{LINES}\x1b[201~", LINES),
-        (f"one{ESCAPE}{ENTER}two", "one\ntwo"),
-        (f"one\\{ENTER}two", "one\ntwo"),
-    ],
-)
-def test_what_is_typed_or_pasted_is_one_message(keys: PipeInput, typed: str, text: str) -> None:
-    keys.send_text(f"{typed}{ENTER}next{ENTER}")
-    prompt = TextPrompt()
-    assert prompt.read("> ") == text
-    assert prompt.read("> ") == "next", "what is typed ahead is the next message"
-
-
-def test_ctrl_c_drops_a_text_and_ctrl_d_ends(keys: PipeInput) -> None:
-    prompt = TextPrompt()
-    keys.send_text(f"half{CTRL_C}")
+def test_what_is_typed_or_pasted_is_one_message_and_comes_back_in_the_next_chat(
+    keys: PipeInput, tmp_path: Path
+) -> None:
+    prompt = TextPrompt(tmp_path / "history")
+    pasted, too_long = (f"\x1b[200~{text}\x1b[201~" for text in (LINES, "x" * (MAX_CHARACTERS + 1)))
+    keys.send_text(f"{pasted}{ENTER}one{ESCAPE}{ENTER}two{ENTER}half{CTRL_C}")
+    assert [prompt.read("> ") for _ in range(2)] == [LINES, "one\ntwo"]  # one of them typed ahead
     with pytest.raises(KeyboardInterrupt):
         prompt.read("> ")
     assert prompt.dropped == "half"
-    keys.send_text(CTRL_D)
+    keys.send_text(f"one\\{ENTER}two{ENTER} hidden{ENTER}{too_long}{ENTER}{CTRL_D}")
+    assert {prompt.read("> ") for _ in range(3)} > {"one\ntwo", " hidden"}
     with pytest.raises(EOFError):
         prompt.read("> ")
-
-
-def test_what_was_typed_comes_back_in_the_next_chat(keys: PipeInput, tmp_path: Path) -> None:
-    pasted = f"\x1b[200~{'x' * (MAX_CHARACTERS + 1)}\x1b[201~"
-    keys.send_text(f"first\\{ENTER}line two{ENTER} hidden{ENTER}{pasted}{ENTER}")
-    prompt = TextPrompt(tmp_path / "history")
-    for _ in range(3):
-        prompt.read("> ")
     keys.send_text(f"{UP}{ENTER}")
-    assert TextPrompt(tmp_path / "history").read("> ") == "first\nline two"
+    assert TextPrompt(tmp_path / "history").read("> ") == "one\ntwo"
 
 
 @pytest.mark.slow

@@ -114,3 +114,18 @@ def test_lint_tells_a_machine_code_file_line_and_advice(cli: CommandLine) -> Non
     assert found.keys() == {"code", "severity", "message", "path", "line", "advice"}
     assert (found["code"], found["path"], found["line"]) == ("field-not-in-spec", path, 4)
     assert cli.run("skills", "lint", "rain-gauge", "--json", *cli.folder).value == told
+
+
+def test_a_skill_that_runs_by_itself_asks_with_its_name_and_is_shown_below_its_call(cli: CommandLine) -> None:
+    file = cli.skills / "rain-gauge" / "SKILL.md"
+    file.write_text(file.read_text().replace("---\n", "---\ncontext: fork\n", 1))
+    asked = cli.run("ask", "/rain-gauge rainfall.csv", "--thread", "rain", *cli.folder)
+    assert asked.code == 3
+    assert "Asked by the skill rain-gauge." in asked.out + asked.err
+    assert "| task: Use the skill rain-gauge: rainfall.csv" in cli.run("threads", "show", "rain").out
+    done = cli.run("resume", "rain", "--approve")
+    assert "act       skill rain-gauge: run_script: exit code 0" in done.err + done.out
+    assert "all stations: 544 mm" in done.out
+    shown = cli.run("threads", "show", "rain").out
+    assert "    |   run_script(skill=rain-gauge, path=scripts/add_up.py" in shown
+    assert "rain/fork:" in cli.run("threads", "record", "rain").out

@@ -1,5 +1,7 @@
 """The scripted model: which reply is next is read off the prompt."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -20,34 +22,24 @@ def test_the_same_prompt_gets_the_same_reply_however_often_it_is_asked() -> None
     assert first.tool_calls[0]["id"] != first.tool_calls[1]["id"]
 
 
-def test_replies_to_different_prompts_never_share_an_id() -> None:
-    model = ScriptedChatModel(["same", "same"])
-    ids = {model.invoke([HumanMessage(text)]).id for text in ("a", "b", "c")}
-    assert len(ids) == 3
-
-
 def test_a_trimmed_history_does_not_start_the_script_again() -> None:
     model = ScriptedChatModel(["one", "two", "three"])
     second = model.invoke([HumanMessage("a"), model.invoke("a"), HumanMessage("b")])
     assert second.text == "two"
     assert model.invoke([SystemMessage("Summary."), second, HumanMessage("c")]).text == "three"
+    assert len({model.invoke([HumanMessage(text)]).id for text in ("a", "b", "c")}) == 3
 
 
-def test_a_script_that_is_at_its_end_says_so() -> None:
-    with pytest.raises(ModelError, match=r"1 repl.*'and now\?'") as caught:
+def test_what_no_script_can_play_is_told() -> None:
+    with pytest.raises(ModelError, match=r"1 repl.*'and now\?'"):
         ScriptedChatModel(["only"]).invoke([HumanMessage("go"), AIMessage("only"), HumanMessage("and now?")])
-    assert isinstance(caught.value, ModelError)
-
-
-def test_an_entry_of_another_shape_is_refused() -> None:
-    with pytest.raises(msgspec.ValidationError, match="int"):
-        ScriptedChatModel([3]).invoke("go")  # type: ignore[list-item]
-    with pytest.raises(msgspec.ValidationError, match="contents"):
-        ScriptedChatModel([{"contents": "typo"}]).invoke("go")
+    odd: list[Any] = [3, {"contents": "typo"}]
+    for entry, said in zip(odd, ("int", "contents"), strict=True):
+        with pytest.raises(msgspec.ValidationError, match=said):
+            ScriptedChatModel([entry]).invoke("go")
 
 
 def test_a_script_is_not_changed_by_who_gets_its_replies() -> None:
-    entry = AIMessage("one", additional_kwargs={"a": [1]})
-    model = ScriptedChatModel([entry])
+    model = ScriptedChatModel([AIMessage("one", additional_kwargs={"a": [1]})])
     model.invoke("go").additional_kwargs["a"].append(2)
     assert model.invoke("go").additional_kwargs == {"a": [1]}
