@@ -44,11 +44,8 @@ def prompt_of(messages: Sequence[AnyMessage], last: str | None = None) -> list[A
 
 
 def test_the_system_messages_at_the_beginning_are_the_end_of_the_one_at_the_head() -> None:
-    brought: list[AnyMessage] = [
-        SystemMessage("Be kind."),
-        ChatMessage(content="Be brief.", role="developer"),
-        HumanMessage("x"),
-    ]
+    developer = ChatMessage(content="Be brief.", role="developer")
+    brought: list[AnyMessage] = [SystemMessage("Be kind."), developer, HumanMessage("x")]
     head, *others = render_within(100_000, brought, AgentState(), None, "")
     assert str(head.content).endswith("\n\nBe kind.\n\nBe brief.")
     assert [each.content for each in others] == ["x"]
@@ -60,24 +57,13 @@ def test_a_later_system_message_is_a_note_behind_the_results_that_it_came_before
     assert shown[-1].content == NOTE
 
 
-def test_a_covered_system_message_stays_as_a_note_and_that_of_the_head_is_not_there_twice() -> None:
+def test_a_covered_system_message_stays_as_a_note_and_no_result_without_its_call() -> None:
     brought: list[AnyMessage] = [SystemMessage("Be kind."), HumanMessage("x"), SystemMessage("Be brief.")]
-    shown = prompt_of([*brought, AIMessage("y", id="last"), HumanMessage("z")], last="last")
-    (only,) = shown
+    (only,) = prompt_of([*brought, AIMessage("y", id="last"), HumanMessage("z")], last="last")
     note, summary, *request = str(only.content).split("\n\n")
     assert (note, summary[:11], request) == (NOTE, "Summary of ", ["The user:", "z"])
-
-
-def test_a_summary_that_ends_with_results_leaves_none_of_them_behind() -> None:
-    brought: list[AnyMessage] = [
-        HumanMessage("x"),
-        calling("a", "b"),
-        result("b"),
-        result("a"),
-        HumanMessage("y"),
-    ]
-    shown = prompt_of(brought, last="result-a")
-    assert [each.type for each in shown] == ["human"]
+    called = [HumanMessage("x"), calling("a", "b"), result("b"), result("a"), HumanMessage("y")]
+    assert [each.type for each in prompt_of(called, last="result-a")] == ["human"]
 
 
 @pytest.mark.parametrize(

@@ -72,18 +72,14 @@ def test_blocks_of_content_keep_to_their_calls(block: dict[str, Any], key: str) 
 
 
 def test_what_a_provider_keeps_beside_the_calls_is_found_under_the_new_ids() -> None:
+    sent = (("a", '{"n": 0}'), ("", "{"), ("c", "{}"))
     raw = [
-        {"id": "a", "type": "function", "function": {"name": "t", "arguments": '{"n": 0}'}},
-        {"id": "", "type": "function", "function": {"name": "t", "arguments": "{"}},
-        {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}},
+        {"id": each, "type": "function", "function": {"name": "t", "arguments": args}} for each, args in sent
     ]
     extras = {"tool_calls": raw, "signatures": {"a": "s", "c": "u"}, "refusal": None}
-    reply = AIMessage(
-        "",
-        additional_kwargs=extras,
-        tool_calls=[tool_call(name="t", args={"n": 0}, id="a"), tool_call(name="t", args={}, id="c")],
-        invalid_tool_calls=[invalid_tool_call(name="t", args="{", id="", error="")],
-    )
+    good = [tool_call(name="t", args=args, id=each) for each, args in (("a", {"n": 0}), ("c", {}))]
+    broken = [invalid_tool_call(name="t", args="{", id="", error="")]
+    reply = AIMessage("", additional_kwargs=extras, tool_calls=good, invalid_tool_calls=broken)
     own = with_own_ids(reply, BEFORE)
     first, third, second = ids(own)
     assert third == "c"
@@ -99,17 +95,14 @@ def test_what_is_known_elsewhere_is_not_taken_for_an_id() -> None:
     assert ids(with_own_ids(reply, [], lambda call_id: call_id == "z")) != ["z"]
 
 
-def test_a_call_of_an_older_transcript_is_open_until_it_is_answered_in_its_own_step() -> None:
+def test_an_older_transcript_with_repeated_ids_is_mended_and_every_call_answered() -> None:
     again = AIMessage("", id="2", tool_calls=[tool_call(name="t", args={"n": 1}, id="a")])
     assert [each["args"] for each in open_calls([*BEFORE, again])] == [{"n": 1}]
     assert open_calls([*BEFORE, again, ToolMessage("y", tool_call_id="a")]) == []
-
-
-def test_an_older_transcript_with_repeated_ids_is_mended_and_every_call_answered() -> None:
     twice = [tool_call(name="t", args={"n": n}, id="b") for n in (1, 2)]
     messages: list[AnyMessage] = [
         *BEFORE,
-        AIMessage("", id="2", tool_calls=[tool_call(name="t", args={}, id="a")]),
+        again,
         AIMessage("done", id="3"),
         HumanMessage("more", id="4"),
         AIMessage("", id="5", tool_calls=[*twice, tool_call(name="t", args={}, id=None)]),

@@ -209,23 +209,16 @@ def test_no_text_takes_time_out_of_proportion(piece: str) -> None:
 def test_paths_and_ordinary_words_of_the_environment_are_no_secrets(tmp_path: Path) -> None:
     key = tmp_path / "service-account.json"
     key.touch()
-    environment = {
+    secrets = {
         "OPENAI_API_KEY": "f00dfeedcafe",
-        "MY_TOKEN": "1",
-        "DEPLOY": "given to a skill",
-        "HOME": "/home/somebody",
-        "PWD": str(tmp_path),
-        "OLDPWD": "/gone/since",
-        "SSH_AUTH_SOCK": "/run/ssh-agent.sock",
-        "GOOGLE_APPLICATION_CREDENTIALS": str(key),
-        "DEPLOY_KEY": str(tmp_path),
-        "API_TOKEN": "undefined",
-        "PGPASSWORD": "postgres",
-        "PIN_PASSWORD": "1234",
         "DB_PWD": "correct horse",
         "SLASH_TOKEN": "/aGVsbG8/d29ybGQ=",
     }
-    found = {"f00dfeedcafe", "correct horse", "/aGVsbG8/d29ybGQ="}
-    assert secret_values(environment, ["DEPLOY"]) == {*found, "given to a skill"}
-    assert secret_values(environment, ["PWD"]) == {*found, str(tmp_path)}
+    others = {"HOME": "/home/somebody", "SSH_AUTH_SOCK": "/run/ssh-agent.sock", "DEPLOY": "given to a skill"}
+    folders = {"PWD": str(tmp_path), "OLDPWD": "/gone/since", "DEPLOY_KEY": str(tmp_path)}
+    files = {"GOOGLE_APPLICATION_CREDENTIALS": str(key)}
+    words = {"MY_TOKEN": "1", "API_TOKEN": "undefined", "PGPASSWORD": "postgres", "PIN_PASSWORD": "1234"}
+    environment = secrets | others | folders | files | words
+    assert secret_values(environment, ["DEPLOY"]) == {*secrets.values(), "given to a skill"}
+    assert secret_values(environment, ["PWD"]) == {*secrets.values(), str(tmp_path)}
     assert not any(map(is_secret_name, ("token_count", "max_tokens", "keyboard", "monkey", "author", "key")))
