@@ -62,8 +62,8 @@ def test_a_covered_system_message_stays_as_a_note_and_no_result_without_its_call
     (only,) = prompt_of([*brought, AIMessage("y", id="last"), HumanMessage("z")], last="last")
     note, summary, *request = str(only.content).split("\n\n")
     assert (note, summary[:11], request) == (NOTE, "Summary of ", ["The user:", "z"])
-    called = [HumanMessage("x"), calling("a", "b"), result("b"), result("a"), HumanMessage("y")]
-    assert [each.type for each in prompt_of(called, last="result-a")] == ["human"]
+    brought = [HumanMessage("x"), calling("a", "b"), result("b"), result("a"), HumanMessage("y")]
+    assert [each.type for each in prompt_of(brought, last="result-a")] == ["human"]
 
 
 @pytest.mark.parametrize(

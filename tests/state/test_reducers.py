@@ -104,8 +104,9 @@ def test_a_value_of_nothing_or_of_another_version_is_taken() -> None:
     assert add_usage(partial, None)["turn"] == 2
     assert add_usage(partial, spent(3, "a", model_calls=1))["by_model"] == {"a": {"model_calls": 1}}
     assert (merge_records(None, None), newest(None, None), add_usage(None, None)["turn"]) == ({}, None, 0)
-    first, second = {"digest": "a"}, {"digest": "b"}
-    assert newest_catalog(first, second) == newest_catalog(second, None) == second  # type: ignore[arg-type]
+    first: Any = {"digest": "a"}
+    second: Any = {"digest": "b"}
+    assert newest_catalog(first, second) == newest_catalog(second, None) == second
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.threads.references import is_needed
-from tests.graph.cli.command_line import CommandLine
-
-LOAD = {"content": "", "tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}
+from tests.graph.cli.command_line import LOAD, CommandLine
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +21,7 @@ def _own_homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def loaded(cli: CommandLine) -> CommandLine:
     """Return a cli with a thread `rain` that has loaded a skill."""
-    folder, model = str(cli.write_skill()), cli.script(LOAD, "Loaded.")
-    assert cli.run("ask", "Load", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 0
+    assert cli.run("ask", "Load", "--thread", "rain", *cli.plays(LOAD, "Loaded.")).code == 0
     return cli
 
 
@@ -45,36 +42,23 @@ def clear(cli: CommandLine) -> list[str]:
     return remove(cli)
 
 
-def test_doctor_tells_sizes_and_what_is_used(loaded: CommandLine) -> None:
+def test_what_no_thread_needs_is_removed_and_nothing_of_a_moment_ago(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
     assert (snapshot["note"], snapshot["used"]) == ("rain-gauge", True)
     text = loaded.run("doctor", "--all").out
-    assert snapshot["name"] in text
-    assert f"{snapshot['bytes']:,}" in text
+    assert (snapshot["name"] in text, f"{snapshot['bytes']:,}" in text) == (True, True)
+    assert loaded.run("threads", "delete", "rain", "--yes").code == 0
+    assert remove(loaded) == []
+    assert clear(loaded) == [snapshot["name"]]
+    assert (snapshots(loaded), clear(loaded)) == ([], [])
 
 
-def test_where_nothing_is_kept_nothing_is_removed(cli: CommandLine) -> None:
-    assert cli.run("doctor", "--json").value["kept"] == []
-    assert clear(cli) == []
-
-
-def test_clear_keeps_what_a_fork_needs_when_its_origin_is_deleted(loaded: CommandLine) -> None:
+def test_what_a_fork_needs_is_kept_when_its_origin_is_deleted(loaded: CommandLine) -> None:
     step = loaded.run("threads", "show", "rain", "--steps", "--json").value["steps"][-1]["number"]
     assert loaded.run("threads", "fork", "rain", "--at", str(step)).code == 0
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
     assert clear(loaded) == []
-
-
-def test_clear_removes_what_no_thread_needs_and_nothing_of_a_moment_ago(loaded: CommandLine) -> None:
-    (snapshot,) = snapshots(loaded)
-    assert loaded.run("threads", "delete", "rain", "--yes").code == 0
-    assert remove(loaded) == []
-    assert clear(loaded) == [snapshot["name"]]
-    assert snapshots(loaded) == []
-
-
-def test_clear_removes_what_was_needed_in_a_workspace_that_is_gone(loaded: CommandLine) -> None:
-    shutil.rmtree(loaded.state)
+    shutil.rmtree(loaded.state)  # with a workspace that is gone, its needs are
     assert len(clear(loaded)) == 1
 
 

@@ -21,24 +21,19 @@ def talk(cli: CommandLine, *replies: object, question: str = "Note it") -> None:
     assert done.code == 0, done.err
 
 
-def test_a_path_that_was_written_is_shown_with_what_is_in_it(cli: CommandLine) -> None:
+def test_what_is_in_a_text_is_shown_and_cannot_steer_the_terminal(cli: CommandLine) -> None:
     talk(cli, WRITE, "Written.")
     for command in COMMANDS[1:]:
         shown = cli.run(*command).out
         assert f"path={SHOWN}" in shown
         assert not set(shown) & set(HIDDEN) - {*"notetxt.md"}
-
-
-def test_progress_and_answers_show_what_is_in_a_text_and_cannot_steer_the_terminal(cli: CommandLine) -> None:
+    (cli.workspace / HIDDEN).unlink()
     asked = cli.run("ask", "Go", "-v", "--model", cli.script(WRITE, "No."))
     assert f"path={SHOWN}" in asked.out
     assert f"`{SHOWN}` (new file, 1 line):" in asked.out
     done = cli.run("ask", "Rain?", "--model", cli.script("\x1b]0;owned\x07\x1b[2Jclear\u202e"))
     assert done.out.endswith("<U+001B>]0;owned<U+0007><U+001B>[2Jclear<U+202E>\n")
-
-
-def test_a_skill_is_shown_with_what_is_in_its_file(cli: CommandLine) -> None:
-    """Invisible instructions (tag characters) were dropped from what a person reads before trusting."""
+    # Invisible instructions (tag characters) were dropped from what a person reads before trusting.
     text = "---\nname: sly\ndescription: Sly.\n---\n\nBe kind.\U000e0041\U000e0042\u202e\n"
     cli.write(".agent/skills/sly/SKILL.md", text)
     assert "Be kind.<U+E0041><U+E0042><U+202E>" in cli.run("skills", "show", "sly").out

@@ -37,7 +37,7 @@ def ask(cli: CommandLine, *replies: Any, load: str = "csv-report") -> Finished:
 def trust_command(out: str) -> list[str]:
     """Return the words of the command that a question shows."""
     (words,) = {*re.findall(r"skills-agent (trust\b[^)\n]*)", out)}
-    return words.split()
+    return str(words).split()
 
 
 def test_a_hidden_skill_is_said_in_the_list_and_by_the_doctor(cli: CommandLine) -> None:

@@ -108,7 +108,8 @@ def test_what_is_no_regular_file_is_refused_and_never_waited_for(
 ) -> None:
     monkeypatch.chdir(workspace)
     with socket.socket(socket.AF_UNIX) as sock:
-        {"fifo": os.mkfifo, "folder": os.mkdir, "socket": sock.bind}[kind]("odd")
+        make: dict[str, Callable[[str], None]] = {"fifo": os.mkfifo, "folder": os.mkdir, "socket": sock.bind}
+        make[kind]("odd")
     assert call("read_file", path="odd").startswith("ERROR odd is")
     assert call("write_file", path="odd", content="x").startswith("ERROR odd is")
     assert call("grep", path=".", pattern="x") == "No line matches."

@@ -30,8 +30,7 @@ def ask(make_agent: MakeAgent) -> Ask:
     """Return a function that has a model make calls, one a reply, without a question to a person."""
 
     def ask(*made: dict[str, Any], **settings: Any) -> Agent:
-        chosen = {"require_approval_for": [], "sandbox": "off", **settings}
-        agent = make_agent([*map(calls, made), "done"], **chosen)
+        agent = make_agent([*map(calls, made), "done"], require_approval_for=[], sandbox="off", **settings)
         agent.say("go")
         return agent
 
