@@ -1,12 +1,10 @@
 """The record of a run that was cut off in an effect, and of what was changed from outside, is one story."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langchain_core.tools import tool
 from langgraph.types import Command
 
 from skills_agent.graph.audit.log import AuditError, without_repetitions
@@ -156,29 +154,3 @@ async def test_what_is_changed_with_update_state_is_told_each_time(granted: Agen
         assert (event["type"], event["as_node"]) == ("state_updated", "answer")
         assert event["channels"] == ["messages", "skills"]
     assert one["task"] != two["task"]
-
-
-async def test_the_end_of_a_call_whose_run_was_cancelled_is_told_once(make_agent: MakeAgent) -> None:
-    """By the run that goes on: the cancelled one kept nothing of its step but the entry of the journal."""
-    began = asyncio.Event()
-
-    @tool
-    async def send(text: str) -> str:
-        """Send something."""
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return f"{text} was not sent"
-        return "never"
-
-    send.metadata = {"risk": "write"}
-    agent = make_agent([calls(call("send", text="n")), "done"], tools=[send], **FREE)
-    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    await began.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert of_act(agent) == ["call_started"]
-    assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
-    assert of_act(agent) == ["call_started", "call_ended"]

@@ -2,12 +2,10 @@
 
 import asyncio
 import gc
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, TypedDict
+from typing import Any
 
 import anyio
 import pytest
@@ -16,14 +14,14 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 
-from skills_agent.graph import ThreadBusyError, build_graph
+from skills_agent.graph import ThreadBusyError
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes import cancellation
 from skills_agent.skills.errors import SkillsAgentError
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import FREE, Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.stubborn import processes_with, stubborn_script
 
@@ -32,7 +30,6 @@ pytestmark = pytest.mark.slow
 GO: Any = {"messages": [HumanMessage("go")]}
 LOAD = calls(call("load_skill", name="count"))
 RUN = call("run_script", skill="count", path="scripts/run.py", args=["a"])
-FREE: dict[str, Any] = {"require_approval_for": frozenset()}
 QUICKLY = 20
 """Seconds for what does not wait for a tool that blocks, which does so for 60."""
 
@@ -72,22 +69,24 @@ async def cancel(run: "asyncio.Future[Any]") -> None:
         await run
 
 
-async def cancel_task(agent: Agent, started: Path) -> None:
+async def begin(agent: Agent, started: Path) -> "asyncio.Future[Any]":
     run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
     await there(started)
-    await cancel(run)
+    return run
+
+
+async def cancel_task(agent: Agent, started: Path) -> None:
+    await cancel(await begin(agent, started))
 
 
 async def time_out(agent: Agent, started: Path) -> None:
-    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    await there(started)
+    run = await begin(agent, started)
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(run, 0.01)
 
 
 async def cancel_twice(agent: Agent, started: Path) -> None:
-    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    await there(started)
+    run = await begin(agent, started)
     run.cancel()
     await asyncio.sleep(0.05)
     await cancel(run)
@@ -121,23 +120,23 @@ async def fail_beside(agent: Agent, started: Path) -> None:
         await both()
 
 
-async def close_stream(agent: Agent, started: Path) -> None:
+async def streamed(agent: Agent, started: Path) -> Any:
+    """Return a stream that waits for its caller while the script runs."""
     parts: Any = agent.graph.astream(GO, agent.config, stream_mode=["custom", "updates"])
     async for _, part in parts:
         if part.get("type") == "skills_agent.call_started":
             break
     await there(started)
-    await parts.aclose()
+    return parts
+
+
+async def close_stream(agent: Agent, started: Path) -> None:
+    await (await streamed(agent, started)).aclose()
 
 
 async def forget_stream(agent: Agent, started: Path) -> None:
     """Leave `async for` without a word: Python closes the generator when nobody holds it."""
-    parts: Any = agent.graph.astream(GO, agent.config, stream_mode=["custom", "updates"])
-    async for _, part in parts:
-        if part.get("type") == "skills_agent.call_started":
-            break
-    await there(started)
-    del parts
+    await streamed(agent, started)
     gc.collect()
     await asyncio.sleep(0.1)
 
@@ -150,9 +149,11 @@ def cancelled(told: ToolMessage) -> bool:
     return told.text.startswith("cancelled after ") and "half of it" in told.text
 
 
-async def until_noted(agent: Agent) -> None:
-    """Wait until what a tool returned is in the journal."""
-    await until(lambda: not agent.graph.services.invocations.effects)
+def assert_ended(values: dict[str, Any], started: Path) -> None:
+    """Assert that the script was ended, that its output is the result, and that it ran once."""
+    (told,) = (each for each in values["messages"] if each.name == "run_script")
+    assert cancelled(told), told.text
+    assert started.read_text() == "x"
 
 
 @pytest.mark.parametrize("leave", LEAVING)
@@ -163,43 +164,29 @@ async def test_a_script_of_a_cancelled_run_ends_with_all_it_started_and_its_outp
     result = await agent.graph.ainvoke(None, agent.config)  # waits until the cancelled run has ended
     assert processes_with(str(workspace)) == []
     assert result["answer"] == "done"
-    (told,) = agent.tool_messages("run_script")
-    assert cancelled(told), told.text
-    assert started.read_text() == "x"
+    assert_ended(result, started)
     assert agent.state.interrupts == ()
 
 
 async def test_a_new_message_reads_what_the_cancelled_script_came_to(agent: Agent, started: Path) -> None:
     await close_stream(agent, started)
-    await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config)
-    (told,) = agent.tool_messages("run_script")
-    assert cancelled(told), told.text
-    assert started.read_text() == "x"
+    assert_ended(await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config), started)
 
 
-async def test_it_holds_in_the_sandbox_and_with_a_saver_of_the_loop(
-    make_agent: MakeAgent, started: Path, tmp_path: Path
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_it_holds_in_the_sandbox_and_with_savers_of_the_loop(
+    make_agent: MakeAgent, started: Path, tmp_path: Path, request: pytest.FixtureRequest, kind: str
 ) -> None:
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = make_agent([LOAD, calls(RUN), "done"], checkpointer=saver, **FREE)
-        await leave_scope(agent, started)
-        await agent.graph.ainvoke(None, agent.config)
-        snapshot = await agent.graph.aget_state(agent.config)
-    (told,) = [each for each in snapshot.values["messages"] if each.name == "run_script"]
-    assert cancelled(told), told.text
-    assert started.read_text() == "x"
-
-
-async def test_it_holds_with_threads_in_postgresql(
-    make_agent: MakeAgent, started: Path, postgres_dsn: str
-) -> None:
-    async with AsyncPostgresSaver.from_conn_string(postgres_dsn) as saver:
+    made: Any = AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite"))
+    settings = {}
+    if kind == "postgres":
+        made = AsyncPostgresSaver.from_conn_string(request.getfixturevalue("postgres_dsn"))
+        settings = {"sandbox": "off"}
+    async with made as saver:
         await saver.setup()
-        agent = make_agent([LOAD, calls(RUN), "done"], checkpointer=saver, sandbox="off", **FREE)
+        agent = make_agent([LOAD, calls(RUN), "done"], checkpointer=saver, **settings, **FREE)
         await leave_scope(agent, started)
-        result = await agent.graph.ainvoke(None, agent.config)
-    (told,) = [each for each in result["messages"] if each.name == "run_script"]
-    assert cancelled(told), told.text
+        assert_ended(await agent.graph.ainvoke(None, agent.config), started)
 
 
 async def test_the_scripts_of_parallel_calls_end_and_those_that_wait_for_their_turn_do_not_begin(
@@ -226,55 +213,34 @@ async def test_the_scripts_of_parallel_calls_end_and_those_that_wait_for_their_t
     assert len([*workspace.glob("started-*")]) == 4
 
 
-class Outer(TypedDict, total=False):
-    """A graph around the agent."""
-
-    messages: list[Any]
-
-
 @pytest.mark.parametrize("kind", ["node", "call"])
 async def test_the_agent_in_another_graph_is_stopped_too(
     agent: Agent, started: Path, workspace: Path, kind: str
 ) -> None:
     inner = agent.graph.copy({"checkpointer": None})
 
-    async def ask(state: Outer) -> Any:
+    async def ask(state: MessagesState) -> Any:
         await inner.ainvoke({"messages": state["messages"]})
         return {}
 
-    builder = StateGraph(Outer)
-    builder.add_node("agent", inner if kind == "node" else ask)
-    builder.add_edge(START, "agent")
-    builder.add_edge("agent", END)
-    graph = builder.compile(checkpointer=InMemorySaver())
-    run = asyncio.ensure_future(graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config))
+    builder: Any = StateGraph(MessagesState).add_node("agent", inner if kind == "node" else ask)
+    graph = builder.add_edge(START, "agent").compile(checkpointer=InMemorySaver())
+    run = asyncio.ensure_future(graph.ainvoke(GO, agent.config))
     await there(started)
     await cancel(run)
     assert processes_with(str(workspace)) == []
     await graph.ainvoke(None, agent.config)
-    snapshot = await graph.aget_state(agent.config)
-    assert snapshot.interrupts == ()
+    assert (await graph.aget_state(agent.config)).interrupts == ()
     assert started.read_text() == "x"
-
-
-def left_after_start(agent: Agent, started: Path) -> Any:
-    """Return a stream of the synchronous path that waits for its caller while the script runs."""
-    parts = agent.graph.stream(GO, agent.config, stream_mode=["custom", "updates"])
-    for _, part in parts:
-        if part.get("type") == "skills_agent.call_started":
-            break
-    deadline = time.monotonic() + 60
-    while not started.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return parts
 
 
 @pytest.mark.parametrize("way", ["close", "close in another thread", "forget"])
 def test_a_closed_stream_of_the_synchronous_path_ends_its_script(
     agent: Agent, started: Path, workspace: Path, way: str
 ) -> None:
-    parts = left_after_start(agent, started)
+    parts = agent.graph.stream(GO, agent.config, stream_mode=["custom", "updates"])
+    next(part for _, part in parts if part.get("type") == "skills_agent.call_started")
+    asyncio.run(there(started))
     if way == "close":
         parts.close()
     elif way == "forget":
@@ -285,10 +251,7 @@ def test_a_closed_stream_of_the_synchronous_path_ends_its_script(
         closing.start()
         closing.join()
     assert processes_with(str(workspace)) == []
-    agent.run(None)
-    (told,) = agent.tool_messages("run_script")
-    assert cancelled(told), told.text
-    assert started.read_text() == "x"
+    assert_ended(agent.run(None), started)
 
 
 class Slow:
@@ -337,9 +300,10 @@ async def give_up(agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def let_return(agent: Agent, slow: Slow) -> None:
+    """Let the tool return, and wait until what it returned is in the journal."""
     slow.go.set()
     assert slow.returned.wait(60)
-    await until_noted(agent)
+    await until(lambda: not agent.graph.services.invocations.effects)
 
 
 @pytest.fixture
@@ -410,30 +374,6 @@ async def test_the_thread_is_busy_for_others_until_a_blocking_tool_has_returned(
     assert slow.times == 1
 
 
-async def test_what_a_cancelled_coroutine_returns_all_the_same_is_its_result(make_agent: MakeAgent) -> None:
-    began, taken = asyncio.Event(), []
-
-    @tool
-    async def send(text: str) -> str:
-        """Send."""
-        taken.append(text)
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return "sent nothing: cancelled"
-        return "never"
-
-    send.metadata = {"risk": "write"}
-    agent = make_agent([calls(call("send", text="x")), "done"], tools=[send], **FREE)
-    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    await began.wait()
-    await cancel(run)
-    assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
-    assert [each.text for each in agent.tool_messages("send")] == ["sent nothing: cancelled"]
-    assert taken == ["x"]
-
-
 async def test_a_model_call_is_aborted_and_made_again(make_agent: MakeAgent, monkeypatch: Any) -> None:
     came, gone = asyncio.Event(), asyncio.Event()
 
@@ -449,8 +389,7 @@ async def test_a_model_call_is_aborted_and_made_again(make_agent: MakeAgent, mon
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1")
     agent = make_agent(["done"])
-    builder = build_graph(replace(agent.settings, model="openai:silent"))
-    waiting = builder.compile(checkpointer=agent.checkpointer)
+    waiting = make_agent("openai:silent", checkpointer=agent.checkpointer).graph
     async with silent:
         run = asyncio.ensure_future(waiting.ainvoke(GO, agent.config))
         await came.wait()

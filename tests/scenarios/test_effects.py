@@ -311,24 +311,39 @@ def test_a_file_that_was_written_in_a_lost_run_is_no_reason_against_its_own_call
         assert "in a run that was cut off. A person rejected it afterwards." in told.text
 
 
-async def test_a_cancelled_run_leaves_an_unknown_outcome(make_agent: MakeAgent) -> None:
+@pytest.mark.parametrize("says", [True, False])
+async def test_what_a_cancelled_coroutine_returns_all_the_same_is_its_result(
+    make_agent: MakeAgent, says: bool
+) -> None:
+    """Where it says nothing, the outcome is unknown. The run that goes on tells the end of the call."""
     began, taken = asyncio.Event(), []
 
     @tool
-    async def slow(text: str) -> str:
-        """Take long."""
+    async def send(text: str) -> str:
+        """Send."""
         taken.append(text)
         began.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if says:
+                return "sent nothing: cancelled"
+            raise
         return "never"
 
-    slow.metadata = {"risk": "write"}
-    agent = make_agent([calls(call("slow", text="x")), "done"], tools=[slow], **FREE)
+    send.metadata = {"risk": "write"}
+    agent = make_agent([calls(call("send", text="x")), "done"], tools=[send], **FREE)
     run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
     await began.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
+    told = [each["type"] for each in agent.events() if each["node"] == "act"]
+    assert told == ["call_started"]
     await agent.graph.ainvoke(None, agent.config)
-    assert agent.answer({"type": "reject"})["answer"] == "done"
-    assert taken == ["x"]
+    if says:
+        assert len(agent.events("call_started", "call_ended")) == 2
+        assert [each.text for each in agent.tool_messages("send")] == ["sent nothing: cancelled"]
+    else:
+        agent.answer({"type": "reject"})
+    assert (agent.values["answer"], taken) == ("done", ["x"])
