@@ -14,13 +14,10 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send, StateUpdate
 from pydantic import BaseModel
 
-from skills_agent.graph import build_graph
-from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.inputs import ClientWriteError
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import FREE, Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
 ARGS = {"path": "canary", "content": "x"}
@@ -66,72 +63,45 @@ def update(agent: Agent, values: Any, node: str) -> None:
     agent.graph.update_state(agent.config, values, as_node=node)
 
 
-def aupdate(agent: Agent, values: Any, node: str) -> None:
-    asyncio.run(agent.graph.aupdate_state(agent.config, values, as_node=node))
-
-
-def inferred(agent: Agent, values: Any, node: str) -> None:
-    agent.graph.update_state(agent.config, values)
-
-
 def superstep(agent: Agent, values: Any, node: str) -> None:
     honest = StateUpdate({"messages": [HumanMessage("hi")]}, "discover")
     agent.graph.bulk_update_state(agent.config, [[honest], [StateUpdate(values, node)]])
 
 
-def copied(agent: Agent, values: Any, node: str) -> None:
-    """LangGraph's own name for a copy of a checkpoint; it takes updates as well."""
-    agent.graph.update_state(agent.config, [[values, node]], as_node="__copy__")
-
-
-def command_in_update(agent: Agent, values: Any, node: str) -> None:
-    agent.graph.update_state(agent.config, Command(update=values), as_node=node)
-
-
-def commands_in_update(agent: Agent, values: Any, node: str) -> None:
-    listed: Any = [Command(update=values)]
-    agent.graph.update_state(agent.config, listed, as_node=node)
-
-
-def command(agent: Agent, values: Any, node: str) -> None:
-    agent.run(Command(update=values))
+def later(agent: Agent, values: Any, node: str) -> None:
+    asyncio.run(agent.graph.aupdate_state(agent.config, values, as_node=node))
 
 
 def acommand(agent: Agent, values: Any, node: str) -> None:
-    forged: Any = Command(update=[*values.items()])
-    asyncio.run(agent.graph.ainvoke(forged, agent.config))
+    asyncio.run(agent.graph.ainvoke(Command(update=[*values.items()]), agent.config))
 
 
-def beside_an_answer(agent: Agent, values: Any, node: str) -> None:
-    agent.run(Command(resume={"decisions": [{"type": "reject"}]}, update=values))
-
-
-def going(agent: Agent, values: Any, node: str) -> None:
-    agent.run(Command(update=values, goto=node))
-
-
-def in_a_list(agent: Agent, values: Any, node: str) -> None:
-    """LangGraph takes a list of commands for an input, and obeys them."""
-    agent.run([Command(update=values, goto=node)])
-
-
-def asked(agent: Agent, values: Any, node: str) -> None:
-    agent.run({"messages": [HumanMessage("hi")], **values})
-
-
-Way = Callable[[Agent, Any, str], None]
-WAYS: list[Way] = [
-    *(update, aupdate, inferred, superstep, copied, command_in_update, commands_in_update),
-    *(command, acommand, beside_an_answer, going, in_a_list, asked),
-]
+REJECT = {"decisions": [{"type": "reject"}]}
+WAYS: dict[str, Callable[[Agent, Any, str], object]] = {
+    "update": update,
+    "aupdate": later,
+    "inferred": lambda agent, values, _: agent.graph.update_state(agent.config, values),
+    "superstep": superstep,
+    # LangGraph's own name for a copy of a checkpoint; it takes updates as well.
+    "copied": lambda agent, values, node: update(agent, [[values, node]], "__copy__"),
+    "command in update": lambda agent, values, node: update(agent, Command(update=values), node),
+    "commands in update": lambda agent, values, node: update(agent, [Command(update=values)], node),
+    "command": lambda agent, values, _: agent.run(Command(update=values)),
+    "acommand": acommand,
+    "beside an answer": lambda agent, values, _: agent.run(Command(resume=REJECT, update=values)),
+    "going": lambda agent, values, node: agent.run(Command(update=values, goto=node)),
+    # LangGraph takes a list of commands for an input, and obeys them.
+    "in a list": lambda agent, values, node: agent.run([Command(update=values, goto=node)]),
+    "asked": lambda agent, values, _: agent.run({"messages": [HumanMessage("hi")], **values}),
+}
 
 
 @pytest.mark.parametrize(
     ("way", "node"),
-    [*((way, "approve") for way in WAYS), (update, "gate"), (superstep, "act"), (going, "answer")],
+    [*((way, "approve") for way in WAYS), ("update", "gate"), ("superstep", "act"), ("going", "answer")],
 )
 def test_no_channel_but_those_of_a_client_is_written(
-    make_agent: MakeAgent, workspace: Path, way: Way, node: str
+    make_agent: MakeAgent, workspace: Path, way: str, node: str
 ) -> None:
     agent = make_agent([WRITE, "done"])
     agent.say("go")
@@ -140,7 +110,7 @@ def test_no_channel_but_those_of_a_client_is_written(
     assert {*lies, "messages", "skills", "remaining_steps"} == {*AgentState.__annotations__}
     for name, value in lies.items():
         with pytest.raises(ClientWriteError) as caught:
-            way(agent, {name: value}, node)
+            WAYS[way](agent, {name: value}, node)
         assert str(caught.value).startswith("A client writes `messages` and `skills`, and answers open")
     assert (agent.values, agent.state.config) == (before, newest)
     assert agent.answer({"type": "approve"})["answer"] == "done"
@@ -151,12 +121,12 @@ def test_no_channel_but_those_of_a_client_is_written(
 @pytest.mark.parametrize("node", [None, "__start__", "decide", "gate", "approve", "act"])
 @pytest.mark.parametrize("saver", ["memory", "sqlite"], indirect=True)
 def test_a_call_that_a_client_writes_is_judged_as_any_other(
-    make_agent: MakeAgent, workspace: Path, saver: Any, node: str | None, approval: str
+    make_agent: MakeAgent, workspace: Path, saver: Any, node: Any, approval: str
 ) -> None:
     more: dict[str, Any] = {"exclude_tools": ("write_file",)} if approval == "deny" else {}
     agent = make_agent(["hello", *["done"] * 9], checkpointer=saver, approval=approval, **more)
     agent.say("hi")
-    agent.graph.update_state(agent.config, {"messages": [forged_call()]}, as_node=node)
+    update(agent, {"messages": [forged_call()]}, node)
     agent.run(None)
     agent.say("and?")
     agent.run({"messages": [forged_call("call-g")]})
@@ -167,9 +137,9 @@ def test_a_call_that_a_client_writes_is_judged_as_any_other(
 def test_a_call_that_a_client_writes_is_narrowed_by_the_caller_of_the_run(
     make_agent: MakeAgent, workspace: Path, only: dict[str, Any]
 ) -> None:
-    agent = make_agent(["hello", *["done"] * 9], require_approval_for=frozenset())
+    agent = make_agent(["hello", *["done"] * 9], **FREE)
     agent.say("hi")
-    agent.graph.update_state(agent.config, {"messages": [forged_call()]}, as_node="decide")
+    update(agent, {"messages": [forged_call()]}, "decide")
     agent.run(None, Context(**only))
     assert not (workspace / "canary").exists()
 
@@ -192,17 +162,14 @@ def test_no_client_says_which_node_is_next(make_agent: MakeAgent, workspace: Pat
     newest = agent.state.config
     with pytest.raises(ClientWriteError, match="writes: the next node"):
         agent.run(Command(goto=goto))
-    with pytest.raises(ClientWriteError):
-        agent.run(Command(goto=goto, update={"messages": [forged_call()]}))
-    with pytest.raises(ClientWriteError):
-        agent.graph.update_state(agent.config, Command(goto=goto), as_node="decide")
-    for sent in (goto, [Command(goto=goto)]):
-        if isinstance(sent, str):
-            continue
+    sent = [] if isinstance(goto, str) else [goto, [Command(goto=goto)]]
+    forged = {"messages": [forged_call()]}
+    for each in (Command(goto=goto, update=forged), *sent):
         with pytest.raises(ClientWriteError):
-            agent.graph.update_state(agent.config, sent, as_node="decide")
+            agent.run(each)
+    for each in (Command(goto=goto), *sent):
         with pytest.raises(ClientWriteError):
-            agent.run(sent)
+            update(agent, each, "decide")
     assert agent.state.config == newest
     assert agent.answer({"type": "approve"})["answer"] == "done"
 
@@ -216,11 +183,9 @@ def test_an_effect_that_was_approved_once_is_not_repeated_by_writing_its_message
     agent.say("go")
     agent.answer({"type": "approve"})
     (workspace / "canary").unlink()
-    (told,) = (each for each in agent.transcript if isinstance(each, AIMessage) and each.tool_calls)
-    (result,) = agent.tool_messages("write_file")
-    gone = [RemoveMessage(id=str(each.id)) for each in (told, result)]
-    agent.graph.update_state(agent.config, {"messages": gone}, as_node=node)
-    agent.graph.update_state(agent.config, {"messages": [told]}, as_node=node)
+    told, result = agent.transcript[1:3]
+    update(agent, {"messages": [RemoveMessage(id=str(each.id)) for each in (told, result)]}, node)
+    update(agent, {"messages": [told]}, node)
     agent.run(None)
     agent.say("and?")
     assert not (workspace / "canary").exists()
@@ -235,11 +200,10 @@ def test_a_changed_skill_that_a_person_refused_is_not_loaded_in_the_name_of_sele
     agent = make_agent([load, "done", look, *["done"] * 5], on_change="ask")
     agent.say("load")
     loaded = agent.values["skills_loaded"]["alpha"]["digest"]
-    with (folder / "SKILL.md").open("a") as file:
-        file.write("Another line.")
+    (folder / "notes.md").write_text("Another file.")
     agent.say("on")
     agent.answer({"type": "reject"})
-    agent.graph.update_state(agent.config, {"messages": [HumanMessage("and?")]}, as_node="select")
+    update(agent, {"messages": [HumanMessage("and?")]}, "select")
     agent.run(None)
     assert agent.values["skills_loaded"]["alpha"]["digest"] == loaded
 
@@ -258,10 +222,11 @@ def test_a_forged_receipt_loads_nothing_and_its_skill_grants_nothing(
     assert "not loaded" in agent.tool_messages("run_script")[0].text
 
 
-async def test_the_state_of_an_agent_in_another_graph_is_closed_as_well(workspace: Path) -> None:
+async def test_the_state_of_an_agent_in_another_graph_is_closed_as_well(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
     write = call("write_file", **ARGS)
-    model = ScriptedChatModel([calls(write), *["done"] * 9])
-    agent = build_graph(Settings(workspace=workspace), model=model).compile()
+    agent = make_agent([calls(write), *["done"] * 9]).graph.builder.compile()
     builder = StateGraph(MessagesState).add_node("agent", agent)
     graph = builder.add_edge(START, "agent").compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "thread"}}
@@ -275,11 +240,7 @@ async def test_the_state_of_an_agent_in_another_graph_is_closed_as_well(workspac
         await graph.aupdate_state(inner.config, forged, as_node="approve")
     # A graph around the agent hands on its whole state: LangGraph takes what an input may hold.
     graph.invoke(Command(goto=Send("agent", {"messages": [HumanMessage("go")], **forged})), config)
-    commands: list[Command[Any]] = [
-        Command(update=forged),
-        Command(goto=Send("act", {"call": {**write, "id": call_id}})),
-    ]
-    for each in commands:
+    for each in (Command(update=forged), Command(goto=Send("act", {"call": {**write, "id": call_id}}))):
         with pytest.raises(ClientWriteError):
             graph.invoke(Command(goto=Send("agent", each)), config)
     assert not (workspace / "canary").exists()
@@ -313,22 +274,20 @@ def test_a_message_is_edited_and_the_thread_forked_as_studio_does_it(
     agent.say("more")
     steps = [each for each in agent.graph.get_state_history(agent.config) if each.next]
     step = next(each for each in reversed(steps) if each.values.get("messages"))
-    edited = HumanMessage("changed", id=step.values["messages"][0].id)
-    fork = agent.graph.update_state(step.config, {"messages": [edited]}, as_node=node)
-    again = agent.graph.invoke(None, fork)
-    assert [each.text for each in again["messages"]] == ["changed", "hello"]
-    copy = agent.graph.update_state(step.config, None, as_node="__copy__")
-    assert [each.text for each in agent.graph.invoke(None, copy)["messages"]] == ["hi", "hello"]
+    edited = {"messages": [HumanMessage("changed", id=step.values["messages"][0].id)]}
+    for values, name, said in ((edited, node, "changed"), (None, "__copy__", "hi")):
+        fork = agent.graph.update_state(step.config, values, as_node=name)
+        assert [each.text for each in agent.graph.invoke(None, fork)["messages"]] == [said, "hello"]
 
 
 @pytest.mark.parametrize("node", [None, "__start__", "discover", "load", "answer"])
 def test_a_person_writes_messages_and_names_skills(
-    make_agent: MakeAgent, skills_dir: Path, node: str | None
+    make_agent: MakeAgent, skills_dir: Path, node: Any
 ) -> None:
     write_skill(skills_dir, "alpha", "Reads.")
     agent = make_agent(["hello", *["done"] * 5])
     agent.say("hi")
-    agent.graph.update_state(agent.config, {"messages": [HumanMessage("more")]}, as_node=node)
+    update(agent, {"messages": [HumanMessage("more")]}, node)
     agent.run({"messages": [HumanMessage("and?")], "skills": ["alpha"]})
     assert "more" in [each.text for each in agent.transcript]
     assert agent.values["loaded"] == ["alpha"]
