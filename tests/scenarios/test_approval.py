@@ -17,16 +17,13 @@ from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
+APPROVE: dict[str, Any] = {"type": "approve"}
 
 
 @pytest.fixture(autouse=True)
 def skill(skills_dir: Path) -> None:
-    write_skill(
-        skills_dir,
-        "alpha",
-        "Appends.",
-        scripts__run_py="import sys\nopen('log.txt','a').write(sys.argv[1])\n",
-    )
+    script = "import sys\nopen('log.txt','a').write(sys.argv[1])\n"
+    write_skill(skills_dir, "alpha", "Appends.", scripts__run_py=script)
 
 
 def waiting(make_agent: MakeAgent, *wanted: Any, **settings: Any) -> Agent:
@@ -35,45 +32,39 @@ def waiting(make_agent: MakeAgent, *wanted: Any, **settings: Any) -> Agent:
     return agent
 
 
+def edit(name: str, **args: Any) -> dict[str, Any]:
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
 def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent) -> None:
-    agent = waiting(make_agent, WRITE, RUN)
-    (interrupt,) = agent.state.interrupts
-    request = interrupt.value
-    assert [each["name"] for each in request["action_requests"]] == ["write_file", "run_script"]
-    assert request["action_requests"][0]["args"] == WRITE["args"]
-    assert all(each["description"] for each in request["action_requests"])
-    assert request["review_configs"] == [
-        {"action_name": "write_file", "allowed_decisions": ["approve", "edit", "reject"]},
-        {"action_name": "run_script", "allowed_decisions": ["approve", "edit", "reject"]},
+    (interrupt,) = waiting(make_agent, WRITE, RUN).state.interrupts
+    first, second = interrupt.value["action_requests"]
+    assert (first["name"], first["args"], second["name"]) == ("write_file", WRITE["args"], "run_script")
+    assert first["description"]
+    assert second["description"]
+    assert interrupt.value["review_configs"] == [
+        {"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}
+        for name in ("write_file", "run_script")
     ]
     assert interrupt.response_schema is not None
 
 
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
     agent = waiting(make_agent, RUN)
-    args = {**RUN["args"], "args": ["y"]}
-    agent.answer({"type": "edit", "edited_action": {"name": "run_script", "args": args}})
+    agent.answer(edit("run_script", **{**RUN["args"], "args": ["y"]}))
     assert (workspace / "log.txt").read_text() == "y"
-    (answered,) = agent.tool_messages("run_script")
-    assert "A person changed this call" in answered.text
+    assert "A person changed this call" in agent.tool_messages("run_script")[0].text
     (grant,) = agent.values["grants"].values()
     assert grant["args"]["args"] == ["y"]
 
 
-@pytest.mark.parametrize(
-    "action",
-    [
-        {"name": "no_such_tool", "args": {}},
-        {"name": "write_file", "args": {"path": 5}},
-    ],
-)
+@pytest.mark.parametrize("decision", [edit("no_such_tool"), edit("write_file", path=5)])
 def test_an_edited_call_is_judged_again(
-    make_agent: MakeAgent, workspace: Path, action: dict[str, Any]
+    make_agent: MakeAgent, workspace: Path, decision: dict[str, Any]
 ) -> None:
     agent = waiting(make_agent, WRITE)
-    agent.answer({"type": "edit", "edited_action": action})
-    refused = [each for each in agent.transcript if isinstance(each, ToolMessage) and each.status == "error"]
-    assert len(refused) == 1
+    agent.answer(decision)
+    assert [each.status for each in agent.transcript if isinstance(each, ToolMessage)][1:] == ["error"]
     assert not (workspace / "out.txt").exists()
 
 
@@ -85,25 +76,18 @@ def test_a_call_of_the_same_step_that_needs_no_question_does_not_wait(
     pending = {task.name: task for task in agent.state.tasks}
     assert pending["act"].result is not None
     assert pending["approve"].interrupts
-    agent.answer({"type": "approve"})
+    agent.answer(APPROVE)
     assert (workspace / "out.txt").read_text() == "hello\n"
-    assert len(agent.tool_messages("read_file")) == 1
-    assert len(agent.tool_messages("no_such_tool")) == 1
+    assert [len(agent.tool_messages(name)) for name in ("read_file", "no_such_tool")] == [1, 1]
 
 
 NO_ANSWERS: list[Any] = [
-    {},
-    {"decisions": []},
-    {"decisions": [{"type": "approve"}, {"type": "approve"}]},
-    {"decisions": [{"type": "maybe"}]},
-    {"decisions": [{"type": "edit"}]},
-    {"decisions": [{"type": "approve", "always": True}]},
-    {"decisions": ["approve"]},
-    {"decision": [{"type": "approve"}]},
+    *({}, {"decisions": []}, {"decisions": [APPROVE, APPROVE]}, {"decision": [APPROVE]}),
+    *({"decisions": [each]} for each in ({"type": "maybe"}, {"type": "edit"}, {**APPROVE, "always": True})),
+    *({"decisions": each} for each in ("approve", ["approve"])),
     # A2A hands plain text to an open question: Command(resume=text).
     *("approve", "yes", '{"decisions": [{"type": "approve"}]}', True, 1, ["approve"]),
     *({"type": "x\n" * 99}, {"type": "approve", "args": "x"}, [{"type": "approve", "always": True}]),
-    {"decisions": "approve"},
     # Agent Inbox's form, with what it does not have.
     *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "args": "yes"}]),
     [{"type": "accept", "args": None, "always": True}],
@@ -131,33 +115,31 @@ def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
     agent.run(Command(resume="yes"))
     assert '{"decisions": [{"type": "approve"}]}' in agent.state.interrupts[0].value["answer_refused"]
     assert not (workspace / "out.txt").exists()
-    agent.answer({"type": "approve"})
+    agent.answer(APPROVE)
     assert (workspace / "out.txt").exists()
 
 
-def test_the_operator_can_turn_questions_off_and_a_caller_cannot(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    free = waiting(make_agent, WRITE, require_approval_for=frozenset({"run"}))
-    assert not free.state.interrupts
-    assert (workspace / "out.txt").exists()
-    with pytest.raises(ContextError):
-        Context.model_validate({"require_approval_for": []})
-
-
-def test_calls_can_be_asked_about_by_name_and_pattern_beside_risks(
-    make_agent: MakeAgent, workspace: Path
+@pytest.mark.parametrize(
+    ("required", "asked"),
+    [
+        ({"run"}, []),
+        ({"read_file", "run"}, ["read_file"]),
+        ({"Read(b.txt)"}, []),
+        ({"Read(a.*)"}, ["read_file"]),
+    ],
+)
+def test_the_operator_says_what_is_asked_about_and_a_caller_does_not(
+    make_agent: MakeAgent, workspace: Path, required: set[str], asked: list[str]
 ) -> None:
     (workspace / "a.txt").write_text("x")
-    reads = calls(call("read_file", path="a.txt"), call("list_dir", path="."))
-    agent = make_agent([reads, "done"], require_approval_for={"read_file", "run"})
-    agent.say("go")
-    assert [each["name"] for each in agent.asked] == ["read_file"]
-    assert agent.answer({"type": "approve", "grant": {"scope": "thread"}})["answer"] == "done"
-
-    pattern = make_agent([reads, "done"], thread="pattern", require_approval_for={"Read(b.txt)"})
-    assert pattern.say("go")["answer"] == "done"
-    assert not pattern.state.interrupts
+    wanted = call("read_file", path="a.txt"), call("list_dir", path="."), WRITE
+    agent = waiting(make_agent, *wanted, require_approval_for=required)
+    assert [each["name"] for each in agent.asked] == asked
+    assert (workspace / "out.txt").exists()
+    if asked:
+        assert agent.answer({**APPROVE, "grant": {"scope": "thread"}})["answer"] == "done"
+    with pytest.raises(ContextError):
+        Context.model_validate({"require_approval_for": []})
 
 
 @pytest.mark.parametrize(
@@ -185,18 +167,12 @@ def test_a_list_that_a_ui_sends_as_text_is_what_the_schema_reads_in_it(
     make_agent: MakeAgent, skills_dir: Path, sent: object, words: list[str]
 ) -> None:
     """It is judged, signed, recorded and told so; the offline model said that the script was not run."""
-    write_skill(
-        skills_dir,
-        "word-count",
-        "Count the words of a text.",
-        "`python scripts/count.py TEXT`",
-        scripts__count_py="import sys\nprint(sys.argv[1:])\n",
-    )
+    body, script = "`python scripts/count.py TEXT`", "import sys\nprint(sys.argv[1:])\n"
+    write_skill(skills_dir, "word-count", "Count the words of a text.", body, scripts__count_py=script)
     agent = make_agent(OfflineChatModel())
     agent.say("count the words of hello.txt")
     (asked,) = agent.asked
-    action = {"name": "run_script", "args": {**asked["args"], "args": sent}}
-    said = agent.answer({"type": "edit", "edited_action": action})["answer"]
+    said = agent.answer(edit("run_script", **{**asked["args"], "args": sent}))["answer"]
     (verdict,) = (each for each in agent.values["verdicts"].values() if each["tool"] == "run_script")
     (grant,) = agent.values["grants"].values()
     assert verdict["args"]["args"] == grant["args"]["args"] == words
@@ -215,8 +191,7 @@ def test_texts_of_a_ui_that_are_json_reach_a_hosts_tool_as_what_they_say(
 
     agent = make_agent([calls(call("invite", names=["x"], many=1)), "done"], tools=[invite])
     agent.say("go")
-    action = {"name": "invite", "args": {**sent, "note": "[1]"}}
-    agent.answer({"type": "edit", "edited_action": action})
+    agent.answer(edit("invite", **sent, note="[1]"))
     assert agent.tool_messages("invite")[0].text.endswith("invited ['a', 'b'] 2 '[1]'")
 
 
@@ -233,7 +208,7 @@ ACTION = {"action": "write_file", "args": WRITE["args"]}
         ({"type": "ignore", "args": None}, ""),
         ({"type": "response", "args": "use b.txt"}, ""),
         # Decisions of ours, in a list as Agent Inbox sends one.
-        ({"type": "approve"}, "hello\n"),
+        (APPROVE, "hello\n"),
         ({"type": "reject", "message": "use b.txt"}, ""),
     ],
 )
@@ -248,9 +223,7 @@ def test_agent_inbox_answers_in_its_own_form(
     assert str(response.get("args") or "") in agent.tool_messages("write_file")[0].text or written
 
 
-@pytest.mark.parametrize(
-    "answer", [{"type": "accept"}, {"type": "approve"}, {"type": "accept", "args": None}]
-)
+@pytest.mark.parametrize("answer", [{"type": "accept"}, APPROVE, {"type": "accept", "args": None}])
 def test_one_call_is_answered_by_a_decision_alone(
     make_agent: MakeAgent, workspace: Path, answer: dict[str, Any]
 ) -> None:

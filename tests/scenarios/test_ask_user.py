@@ -11,8 +11,16 @@ from tests.kit import MakeAgent
 ASK = call("ask_user", question="Which **file**?", choices=["orders.csv", "other.csv"])
 
 
-def asked(make_agent: MakeAgent, **settings: Any) -> Agent:
-    agent = make_agent([calls(ASK), "done"], **settings)
+def respond(message: str) -> dict[str, Any]:
+    return {"type": "respond", "message": message}
+
+
+def edit(name: str, **args: Any) -> dict[str, Any]:
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
+def asked(make_agent: MakeAgent, wanted: dict[str, Any] = ASK, **settings: Any) -> Agent:
+    agent = make_agent([calls(wanted), "done"], **settings)
     agent.say("go")
     return agent
 
@@ -33,79 +41,57 @@ def test_the_question_has_its_choices_and_takes_words(make_agent: MakeAgent) -> 
 
 
 @pytest.mark.parametrize(
-    ("decision", "words"),
+    ("answer", "words"),
     [
-        ({"type": "respond", "message": "both"}, "The person answered: both"),
-        ({"type": "respond", "message": "2"}, "The person answered: other.csv"),
-        ({"type": "respond", "message": "3"}, "The person answered: 3"),
-        (
-            {"type": "edit", "edited_action": {"name": "ask_user", "args": {**ASK["args"], "answer": "1"}}},
-            "The person answered: orders.csv",
-        ),
-        ({"type": "reject"}, "The person did not answer. Go on without it, or end your turn."),
-        ({"type": "reject", "message": "no"}, 'The person did not answer, and said: "no". Go on without'),
+        ({"decisions": [respond("both")]}, "The person answered: both"),
+        ({"decisions": [respond("2")]}, "The person answered: other.csv"),
+        ({"decisions": [respond("3")]}, "The person answered: 3"),
+        ({"decisions": [edit("ask_user", **ASK["args"], answer="1")]}, "The person answered: orders.csv"),
+        ({"decisions": [{"type": "reject"}]}, "The person did not answer. Go on without it, or"),
+        ({"decisions": [{"type": "reject", "message": "no"}]},
+         'The person did not answer, and said: "no". Go on without'),
+        ([{"type": "response", "args": "both"}], "The person answered: both"),  # Agent Inbox
+        (" both", "The person answered: both"),  # as a person types in Studio
     ],
-)
-def test_the_model_reads_what_the_person_said(
-    make_agent: MakeAgent, decision: dict[str, Any], words: str
-) -> None:
+)  # fmt: skip
+def test_the_model_reads_what_the_person_said(make_agent: MakeAgent, answer: Any, words: str) -> None:
     agent = asked(make_agent)
-    assert agent.answer(decision)["answer"] == "done"
+    assert agent.run(Command(resume=answer))["answer"] == "done"
     assert told(agent).startswith(words)
 
 
 @pytest.mark.parametrize(
-    "decision",
+    "answer",
     [
-        {"type": "approve"},
-        {"type": "respond", "message": " "},
-        {"type": "edit", "edited_action": {"name": "ask_user", "args": ASK["args"]}},
-        {"type": "edit", "edited_action": {"name": "write_file", "args": {"answer": "x"}}},
+        {"decisions": [{"type": "approve"}]},
+        {"decisions": [respond(" ")]},
+        {"decisions": [edit("ask_user", **ASK["args"])]},
+        {"decisions": [edit("write_file", answer="x")]},
+        [{"type": "accept", "args": None}],  # Agent Inbox
     ],
 )
-def test_what_is_no_answer_leaves_the_question_open(make_agent: MakeAgent, decision: dict[str, Any]) -> None:
+def test_what_is_no_answer_leaves_the_question_open(make_agent: MakeAgent, answer: Any) -> None:
     agent = asked(make_agent)
-    agent.answer(decision)
+    agent.run(Command(resume=answer))
     assert_asked_again(agent)
-    agent.answer({"type": "respond", "message": "both"})
+    agent.answer(respond("both"))
     assert told(agent) == "The person answered: both"
-
-
-def test_agent_inbox_answers(make_agent: MakeAgent) -> None:
-    agent = asked(make_agent)
-    agent.run(Command(resume=[{"type": "accept", "args": None}]))
-    assert_asked_again(agent)
-    agent.run(Command(resume=[{"type": "response", "args": "both"}]))
-    assert told(agent) == "The person answered: both"
-    in_words = asked(make_agent)
-    in_words.run(Command(resume=" both"))  # as a person types in Studio
-    assert told(in_words) == "The person answered: both"
 
 
 def test_the_model_cannot_answer_itself(make_agent: MakeAgent) -> None:
-    """An argument that the model makes up is no word of a person."""
-    agent = make_agent([calls(call("ask_user", question="May I?", choices=[], answer="yes")), "done"])
-    agent.say("go")
-    assert agent.asked[0]["args"] == {
-        "question": "May I?",
-        "choices": [],
-        "answer": "",
-    }
+    agent = asked(make_agent, call("ask_user", question="May I?", choices=[], answer="yes"))
+    assert agent.asked[0]["args"] == {"question": "May I?", "choices": [], "answer": ""}
 
 
 @pytest.mark.parametrize("approval", ["deny", "fail"])
 def test_where_nobody_is_asked_there_is_no_such_tool(make_agent: MakeAgent, approval: str) -> None:
-    agent = asked(make_agent, approval=approval)
-    assert told(agent).startswith("There is no tool 'ask_user'.")
+    assert told(asked(make_agent, approval=approval)).startswith("There is no tool 'ask_user'.")
 
 
 @pytest.mark.parametrize(
     "args", [{"question": " "}, {"question": "x" * 5_000}, {"question": "a", "choices": [""]}]
 )
-def test_a_question_that_says_nothing_or_too_much_is_not_asked(
-    make_agent: MakeAgent, args: dict[str, Any]
-) -> None:
-    agent = make_agent([calls(call("ask_user", **args)), "done"])
-    agent.say("go")
+def test_a_question_that_says_nothing_or_too_much_is_not_asked(make_agent: MakeAgent, args: Any) -> None:
+    agent = asked(make_agent, call("ask_user", **args))
     assert not agent.state.interrupts
     assert "not valid" in told(agent)

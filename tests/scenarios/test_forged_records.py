@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ormsgpack
 import pytest
@@ -26,19 +26,19 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from skills_agent.graph import Settings, Threads, build_graph
+from skills_agent.graph import Threads
 from skills_agent.graph.langgraph_inside import FORMS, SNAPSHOT_CODE, Form
-from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.serialisation import RecordTypeError, strict
 from skills_agent.graph.threads.database import CompressedSerializer
 from skills_agent.skills.errors import SkillsAgentError
-from tests.agents import RemoteSaver, call, calls
+from tests.agents import FREE, RemoteSaver, call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 from tests.kit import MakeAgent
 
 pytestmark = pytest.mark.slow
 
 Blob = tuple[str, bytes]
+ASKED: Any = {"messages": [HumanMessage("hi")]}
 
 
 @pytest.fixture
@@ -49,11 +49,10 @@ def canary(tmp_path: Path) -> Iterator[Path]:
     assert not path.exists(), "code of a record ran"
 
 
-class Explode:
+class Explode(NamedTuple):
     """Runs a command where it is unpickled."""
 
-    def __init__(self, command: str) -> None:
-        self.command = command
+    command: str
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, (self.command,)
@@ -65,30 +64,28 @@ def ext(form: Form, *fields: Any) -> ormsgpack.Ext:
     return ormsgpack.Ext(code, ormsgpack.packb(fields))
 
 
-def forged(kind: str, command: str) -> Any:
+KINDS: dict[str, Callable[[str, Any], Any]] = {
+    "single": lambda command, _: ext("single", "os", "system", command),
+    "positional": lambda command, _: ext("positional", "os", "system", [command]),
+    "keywords": lambda _, shell: ext("keywords", "subprocess", "run", shell),
+    "method": lambda command, _: ext("method", "os", "sys", command, "modules"),
+    "pydantic": lambda _, shell: ext("pydantic", "subprocess", "Popen", shell, ""),
+    "pydantic 1": lambda _, shell: ext("pydantic 1", "subprocess", "Popen", shell),
+    "nested": lambda command, _: ormsgpack.Ext(
+        SNAPSHOT_CODE, ormsgpack.packb([ext("single", "os", "system", command)])
+    ),
+    "inside a message": lambda command, _: ext(
+        *("pydantic", "langchain_core.messages.human", "HumanMessage"),
+        {"content": ext("single", "os", "system", command)},
+        "model_validate_json",
+    ),
+}
+
+
+def forged(kind: str, canary: Path) -> Any:
     """Return what an attacker puts among the values of a checkpoint."""
-    shell = {"args": command, "shell": True}
-    return {
-        "single": lambda: ext("single", "os", "system", command),
-        "positional": lambda: ext("positional", "os", "system", [command]),
-        "keywords": lambda: ext("keywords", "subprocess", "run", shell),
-        "method": lambda: ext("method", "os", "sys", command, "modules"),
-        "pydantic": lambda: ext("pydantic", "subprocess", "Popen", shell, ""),
-        "pydantic 1": lambda: ext("pydantic 1", "subprocess", "Popen", shell),
-        "nested": lambda: ormsgpack.Ext(
-            SNAPSHOT_CODE, ormsgpack.packb([ext("single", "os", "system", command)])
-        ),
-        "inside a message": lambda: ext(
-            "pydantic",
-            "langchain_core.messages.human",
-            "HumanMessage",
-            {"content": ext("single", "os", "system", command)},
-            "model_validate_json",
-        ),
-    }[kind]()
-
-
-KINDS = ("single", "positional", "keywords", "method", "pydantic", "pydantic 1", "nested", "inside a message")
+    command = f"touch {canary}"
+    return KINDS[kind](command, {"args": command, "shell": True})
 
 
 def blob(content: Any) -> bytes:
@@ -116,18 +113,16 @@ def waiting(cli: CommandLine) -> CommandLine:
     return cli
 
 
-def forge(cli: CommandLine, change: Callable[[Any], Blob], table: str = "checkpoints") -> None:
+def forge(cli: CommandLine, change: Callable[[Any], Blob], table: str) -> None:
     """Replace the newest records of the thread `rain` by what `change` makes of them."""
     column = "checkpoint" if table == "checkpoints" else "value"
     with closing(sqlite3.connect(cli.state / "threads.sqlite")) as connection, connection:
         rows = connection.execute(
             f"SELECT rowid, type, {column} FROM {table} WHERE thread_id = 'rain' ORDER BY checkpoint_id DESC"
         ).fetchall()
-        for rowid, kind, stored in rows[:1] if table == "checkpoints" else rows:
-            made, content = change(CompressedSerializer().loads_typed((kind, stored)))
-            connection.execute(
-                f"UPDATE {table} SET type = ?, {column} = ? WHERE rowid = ?", (made, content, rowid)
-            )
+        for rowid, *stored in rows[:1] if table == "checkpoints" else rows:
+            made = change(CompressedSerializer().loads_typed((stored[0], stored[1])))
+            connection.execute(f"UPDATE {table} SET type = ?, {column} = ? WHERE rowid = ?", (*made, rowid))
 
 
 COMMANDS = {
@@ -158,31 +153,23 @@ def assert_refused(cli: CommandLine, named: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_form_of_a_record_makes_what_it_names(canary: Path, kind: str) -> None:
-    serializer = strict(CompressedSerializer(), {})
     named = r"subprocess\." if kind in {"keywords", "pydantic", "pydantic 1"} else r"os\.s"
     with pytest.raises(RecordTypeError, match=named):
-        serializer.loads_typed(("msgpack", blob(forged(kind, f"touch {canary}"))))
+        strict(CompressedSerializer(), {}).loads_typed(("msgpack", blob(forged(kind, canary))))
 
 
-def test_no_command_runs_what_a_checkpoint_names(waiting: CommandLine, canary: Path) -> None:
-    value = forged("single", f"touch {canary}")
+@pytest.mark.parametrize("where", ["a checkpoint", "a pending write", "pickle"])
+def test_no_command_runs_what_a_record_names(waiting: CommandLine, canary: Path, where: str) -> None:
+    def change(stored: Any) -> Blob:
+        if where == "pickle":
+            return "pickle", pickle.dumps(Explode(f"touch {canary}"))
+        if where == "a pending write":
+            return "msgpack", blob(forged("single", canary))
+        stored["channel_values"]["answer"] = forged("single", canary)
+        return "msgpack", blob(stored)
 
-    def change(checkpoint: Any) -> Blob:
-        checkpoint["channel_values"]["answer"] = value
-        return "msgpack", blob(checkpoint)
-
-    forge(waiting, change)
-    assert_refused(waiting, "os.system")
-
-
-def test_no_command_runs_what_a_pending_write_names(waiting: CommandLine, canary: Path) -> None:
-    forge(waiting, lambda _: ("msgpack", blob(forged("single", f"touch {canary}"))), "writes")
-    assert_refused(waiting, "os.system")
-
-
-def test_no_command_takes_objects_from_pickle(waiting: CommandLine, canary: Path) -> None:
-    forge(waiting, lambda _: ("pickle", pickle.dumps(Explode(f"touch {canary}"))), "writes")
-    assert_refused(waiting, "objects stored as pickle")
+    forge(waiting, change, "checkpoints" if where == "a checkpoint" else "writes")
+    assert_refused(waiting, "objects stored as pickle" if where == "pickle" else "os.system")
 
 
 def test_nothing_is_made_of_pickle_json_or_broken_bytes(canary: Path) -> None:
@@ -196,10 +183,7 @@ def test_nothing_is_made_of_pickle_json_or_broken_bytes(canary: Path) -> None:
 def test_metadata_is_plain_json(waiting: CommandLine, canary: Path) -> None:
     planted = constructor(canary).decode()
     with closing(sqlite3.connect(waiting.state / "threads.sqlite")) as connection, connection:
-        connection.execute(
-            "UPDATE checkpoints SET metadata = json_set(metadata, '$.x', json(?))",
-            [planted],
-        )
+        connection.execute("UPDATE checkpoints SET metadata = json_set(metadata, '$.x', json(?))", [planted])
     assert waiting.run("threads", "show", "rain", "--steps").code == 0
     assert waiting.run("resume", "rain", "--approve").code == 0
 
@@ -218,26 +202,6 @@ class Reversed:
         return ciphertext[::-1]
 
 
-class Shouting(JsonPlusSerializer):
-    """A host's own packing."""
-
-    def dumps_typed(self, obj: Any) -> Blob:
-        kind, data = super().dumps_typed(obj)
-        return f"{kind}+shout", b"!" + data
-
-    def loads_typed(self, data: Blob) -> Any:
-        return super().loads_typed((data[0].removesuffix("+shout"), data[1].removeprefix(b"!")))
-
-
-SERIALIZERS: dict[str, Callable[[], Any]] = {
-    "plain": JsonPlusSerializer,
-    "permissive": lambda: JsonPlusSerializer(pickle_fallback=True, allowed_msgpack_modules=True),
-    "compressed": CompressedSerializer,
-    "encrypted": lambda: EncryptedSerializer(Reversed(), JsonPlusSerializer(pickle_fallback=True)),
-    "its own": Shouting,
-}
-
-
 class OwnKinds(JsonPlusSerializer):
     """A host's packing with names of its own for what LangGraph knows; objects of LangChain are JSON."""
 
@@ -245,10 +209,19 @@ class OwnKinds(JsonPlusSerializer):
         if isinstance(obj, dict) and "lc" in obj:
             return "own:json", json.dumps(obj).encode()
         kind, data = super().dumps_typed(obj)
-        return f"own:{kind}", data
+        return f"own:{kind}", b"!" + data
 
     def loads_typed(self, data: Blob) -> Any:
-        return super().loads_typed((data[0].removeprefix("own:"), data[1]))
+        return super().loads_typed((data[0].removeprefix("own:"), data[1].removeprefix(b"!")))
+
+
+SERIALIZERS: dict[str, Callable[[], Any]] = {
+    "plain": JsonPlusSerializer,
+    "permissive": lambda: JsonPlusSerializer(pickle_fallback=True, allowed_msgpack_modules=True),
+    "compressed": CompressedSerializer,
+    "encrypted": lambda: EncryptedSerializer(Reversed(), JsonPlusSerializer(pickle_fallback=True)),
+    "its own": OwnKinds,
+}
 
 
 @pytest.mark.parametrize(
@@ -268,11 +241,9 @@ def test_a_packing_with_names_of_its_own_makes_nothing_of_json(
 
 def plant(saver: BaseCheckpointSaver[Any], value: Any) -> None:
     """Write what an attacker puts into a thread, packed as this saver packs."""
-    config: Any = {"configurable": {"thread_id": "thread", "checkpoint_ns": ""}}
-    newest = saver.get_tuple(config)
+    newest = saver.get_tuple({"configurable": {"thread_id": "thread", "checkpoint_ns": ""}})
     assert newest is not None
-    config["configurable"]["checkpoint_id"] = newest.checkpoint["id"]
-    saver.put_writes(config, [("answer", value)], "task")
+    saver.put_writes(newest.config, [("answer", value)], "task")
 
 
 @pytest.mark.parametrize(
@@ -300,38 +271,35 @@ def test_every_saver_that_a_host_gives_is_read_strictly(
             agent.graph = agent.graph.copy({"checkpointer": saver})
         agent.say("hi")
         assert agent.say("and?")["answer"] == "again"
-        plant(saver, forged("single", f"touch {canary}"))
+        plant(saver, forged("single", canary))
         assert saver.serde is serde or kind == "around another"
-        for act in (
+        attempts: list[Callable[[], object]] = [
             lambda: agent.say("more"),
             lambda: agent.state,
             lambda: list(agent.graph.get_state_history(agent.config)),
             lambda: Threads(agent.graph).read("thread"),
             lambda: agent.graph.update_state(agent.config, {"skills": []}),
-            lambda: (
-                asyncio.run(agent.graph.ainvoke({"messages": [HumanMessage("x")]}, agent.config))
-                if kind == "memory"
-                else agent.state
-            ),
-        ):
+        ]
+        if kind == "memory":
+            attempts.append(lambda: asyncio.run(agent.graph.ainvoke(ASKED, agent.config)))
+        for attempt in attempts:
             with pytest.raises(RecordTypeError, match=r"os\.system.*allowed_types"):
-                act()
+                attempt()
 
 
-async def test_an_asynchronous_saver_is_read_strictly(tmp_path: Path, workspace: Path, canary: Path) -> None:
+async def test_an_asynchronous_saver_is_read_strictly(
+    make_agent: MakeAgent, tmp_path: Path, canary: Path
+) -> None:
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-        graph = build_graph(settings, model=ScriptedChatModel(["hello"])).compile(checkpointer=saver)
-        config: Any = {"configurable": {"thread_id": "thread", "checkpoint_ns": ""}}
-        await graph.ainvoke({"messages": [HumanMessage("hi")]}, config)
-        newest = await saver.aget_tuple(config)
+        agent = make_agent(["hello"], checkpointer=saver)
+        await agent.graph.ainvoke(ASKED, agent.config)
+        newest = await saver.aget_tuple(agent.config)
         assert newest is not None
-        place: Any = {"configurable": {**config["configurable"], "checkpoint_id": newest.checkpoint["id"]}}
-        await saver.aput_writes(place, [("answer", forged("single", f"touch {canary}"))], "task")
+        await saver.aput_writes(newest.config, [("answer", forged("single", canary))], "task")
         with pytest.raises(RecordTypeError, match=r"Thread thread holds .*os\.system"):
-            await graph.ainvoke({"messages": [HumanMessage("hi")]}, config)
+            await agent.graph.ainvoke(ASKED, agent.config)
         with pytest.raises(RecordTypeError):
-            await graph.aget_state(config)
+            await agent.graph.aget_state(agent.config)
 
 
 class Colour(Enum):
@@ -347,38 +315,28 @@ def paint() -> tuple[str, dict[str, Any]]:
 paint.metadata = {"risk": "read"}
 
 
-def test_a_host_allows_its_own_types_and_learns_how(workspace: Path, tmp_path: Path) -> None:
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    saver = InMemorySaver()
-    config: Any = {"configurable": {"thread_id": "thread"}}
-
-    def graph(**parts: Any) -> Any:
-        model = ScriptedChatModel([calls(call("paint")), "done", "bye"])
-        return build_graph(settings, model=model, tools=[paint], **parts).compile(checkpointer=saver)
-
-    allowing = graph(allowed_types=[Colour])
-    allowing.invoke({"messages": [HumanMessage("go")]}, config)
-    (message,) = (each for each in allowing.get_state(config).values["messages"] if each.type == "tool")
-    assert message.artifact == {"colour": Colour.RED}
-    assert allowing.invoke({"messages": [HumanMessage("bye")]}, config)["answer"] == "bye"
+def test_a_host_allows_its_own_types_and_learns_how(make_agent: MakeAgent) -> None:
+    replies = [calls(call("paint")), "done", "bye"]
+    allowing = make_agent(replies, tools=[paint], parts={"allowed_types": [Colour]})
+    allowing.say("go")
+    assert allowing.tool_messages("paint")[0].artifact == {"colour": Colour.RED}
+    assert allowing.say("bye")["answer"] == "bye"
+    other = make_agent(replies, tools=[paint], checkpointer=allowing.checkpointer)
     with pytest.raises(SkillsAgentError, match=rf"Thread thread holds .*{__name__}\.Colour.*allowed_types"):
-        graph().get_state(config)
+        _ = other.state
 
 
 # --- the journal ---
 
 
-def test_what_a_forged_entry_of_the_journal_names_does_not_run(
-    make_agent: MakeAgent, canary: Path, workspace: Path
-) -> None:
+def test_what_a_forged_entry_of_the_journal_names_does_not_run(make_agent: MakeAgent, canary: Path) -> None:
     """Attack: whoever can write the journal writes what a call is said to have returned."""
-    write = call("write_file", path="out.txt", content="x")
-    agent = make_agent([calls(write), "done", "again"], require_approval_for=frozenset())
+    agent = make_agent([calls(call("write_file", path="out.txt", content="x")), "done", "again"], **FREE)
     agent.say("go")
     journal = agent.graph.services.journal_of(agent.checkpointer)
     entry = journal.get("thread", agent.tool_messages("write_file")[0].tool_call_id)
     assert entry is not None
-    outputs = ("msgpack", blob(forged("single", f"touch {canary}")))
+    outputs = ("msgpack", blob(forged("single", canary)))
     journal.put(replace(entry, outputs=outputs, settled=False))
     history = list(agent.graph.get_state_history(agent.config))
     before = next(each for each in history if each.next == ("act",))

@@ -20,6 +20,7 @@ SCRIPT = "import sys\nopen('log.txt', 'a').write(sys.argv[1])\n"
 EVIL = "open('log.txt', 'w').write('evil')\n"
 LOAD = calls(call("load_skill", name="alpha"), call("load_skill", name="beta"))
 APPROVE: Any = {"type": "approve"}
+OTHER = "scripts/other.py"
 
 
 def run(args: str, skill: str = "alpha", path: str = "scripts/run.py") -> dict[str, Any]:
@@ -34,9 +35,13 @@ def approve(scope: str, **more: Any) -> dict[str, Any]:
     return {"type": "approve", "grant": {"scope": scope, **more}}
 
 
+def pattern(text: str) -> dict[str, Any]:
+    return approve("pattern", pattern=text)
+
+
 @pytest.fixture(autouse=True)
 def skills(skills_dir: Path) -> None:
-    for name in ("alpha", "beta"):
+    for name in ("alpha", "beta", "gamma"):
         write_skill(skills_dir, name, "Appends.", scripts__run_py=SCRIPT, scripts__other_py=SCRIPT)
 
 
@@ -68,17 +73,15 @@ def log(workspace: Path) -> str:
 @pytest.mark.parametrize(
     ("wanted", "answer", "ran"),
     [
-        ([run("a"), run("b", path="scripts/other.py"), run("c", "beta")], approve("skill"), "ab"),
+        ([run("a"), run("b", path=OTHER), run("c", "beta")], approve("skill"), "ab"),
         ([run("a"), run("a")], APPROVE, "a"),
         ([run("a"), run("a")], approve("call"), "a"),
-        (
-            [run("a"), run("b"), run("c", path="scripts/other.py")],
-            approve("pattern", pattern="run_script(scripts/r*.py)"),
-            "ab",
-        ),
-        ([run("a"), run("b", "beta")], approve("pattern", pattern="run_script(scripts/*.py)"), "a"),
-        ([write("out/a"), write("out/b"), write("c")], approve("pattern", pattern="Write(out/*)"), "ab"),
+        ([run("a"), run("b"), run("c", path=OTHER)], pattern("run_script(scripts/r*.py)"), "ab"),
+        ([run("a"), run("b", "beta")], pattern("run_script(scripts/*.py)"), "a"),
+        ([write("out/a"), write("out/b"), write("c")], pattern("Write(out/*)"), "ab"),
         ([write("a"), write("b"), run("c")], approve("thread"), "ab"),
+        # a skill that is loaded later
+        ([write("a"), calls(call("load_skill", name="gamma")), write("b")], approve("thread"), "a"),
     ],
 )
 def test_a_grant_serves_the_calls_of_its_scope_and_the_next_one_is_asked_about(
@@ -90,14 +93,6 @@ def test_a_grant_serves_the_calls_of_its_scope_and_the_next_one_is_asked_about(
     agent.answer({"type": "reject"})
     written = "".join(sorted(each.name for each in [*workspace.glob("[abc]"), *workspace.glob("out/*")]))
     assert log(workspace) + written == ran
-
-
-def test_a_grant_does_not_reach_a_skill_that_was_loaded_later(asked: Any, workspace: Path) -> None:
-    later = calls(call("load_skill", name="beta"))
-    agent = asked(write("a.txt"), later, write("b.txt"), load=calls(call("load_skill", name="alpha")))
-    agent.answer(approve("thread"))
-    assert is_open(agent)
-    assert not (workspace / "b.txt").exists()
 
 
 @pytest.mark.parametrize(("on_change", "ran"), [("refresh", "a"), ("pin", "ab")])
@@ -134,10 +129,10 @@ def test_a_grant_of_an_older_build_serves_nothing(asked: Any, more: dict[str, An
 UNFIT: list[dict[str, Any]] = [
     approve("always"),
     approve("pattern"),
-    approve("pattern", pattern=""),
-    approve("pattern", pattern="Ba*"),
-    approve("pattern", pattern="write_file"),
-    approve("pattern", pattern="run_script(scripts/other.py)"),
+    pattern(""),
+    pattern("Ba*"),
+    pattern("write_file"),
+    pattern("run_script(scripts/other.py)"),
     approve("skill", pattern="run_script"),
     approve("thread", pattern="run_script"),
     approve("skill", skill="beta"),
@@ -155,6 +150,12 @@ def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(asked:
     agent = asked(write("a.txt"), thread="a call that names no skill")
     agent.answer(approve("skill"))
     assert_asked_again(agent, "names no skill")
+
+
+def until_act(agent: Agent, answer: Any) -> None:
+    """Answer the question, and stop before the call runs."""
+    agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
+    assert agent.state.next == ("act",)
 
 
 def change(name: str) -> Callable[[Path], object]:
@@ -181,8 +182,7 @@ async def test_what_was_approved_runs_whatever_of_the_skill_changes(
         changed(skills_dir / "alpha")
         agent.run(answer)
     elif when == "before the run":
-        agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
-        assert agent.state.next == ("act",)
+        until_act(agent, answer)
         changed(skills_dir / "alpha")
         agent.run(None)
     else:
@@ -203,13 +203,12 @@ def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
     registry = registry_of(agent.settings, ())
     (ref,) = [each.ref for each in registry.refresh().skills if each.name == "alpha"]
     other = {**ledger, "digest": registry.load(ref).digest, "order": ledger["order"] + 1}
-    answer = resume(agent)
+    replaced, answer = {"skills_loaded": {"alpha": other}}, resume(agent)
     if when == "before the answer":
-        agent.graph.update_beside(agent.config, {"skills_loaded": {"alpha": other}})
+        agent.graph.update_beside(agent.config, replaced)
         agent.run(answer)
     else:
-        agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
-        replaced = {"skills_loaded": {"alpha": other}}
+        until_act(agent, answer)
         agent.graph.update_own_state(agent.config, replaced, as_node="approve")
         agent.run(None)
     assert log(workspace) == ""

@@ -1,22 +1,17 @@
 """Half of a character, wherever it comes from, ends no run and makes no thread unreadable."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
-from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from skills_agent.graph.models.provider import resolve_model
-from skills_agent.graph.settings import Settings
-from tests.agents import Agent, call, calls
+from tests.agents import FREE, call, calls
 from tests.graph.cli.command_line import CommandLine
 from tests.kit import MakeAgent
-from tests.openai_server import KEY, Call, Completion, openai_server
+from tests.openai_server import Call, Completion, OpenAIServer
 
 HALF = "a\ud800b"
 WHOLE = "a\ufffdb"
@@ -37,14 +32,12 @@ def note(text: str) -> str:
         Command(update={"messages": [HumanMessage(HALF)]}),
     ],
 )
-def test_a_request_is_cleaned_before_anything_reads_it(
-    make_agent: MakeAgent, tmp_path: Path, asked: Any
-) -> None:
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = make_agent(["Done."], checkpointer=saver)
-        first = agent.run(asked)["messages"]
-        assert str(first[0].text) == WHOLE
-        assert agent.transcript == first  # as it was stored, ids included
+@pytest.mark.parametrize("saver", ["sqlite"], indirect=True)
+def test_a_request_is_cleaned_before_anything_reads_it(make_agent: MakeAgent, saver: Any, asked: Any) -> None:
+    agent = make_agent(["Done."], checkpointer=saver)
+    first = agent.run(asked)["messages"]
+    assert str(first[0].text) == WHOLE
+    assert agent.transcript == first  # as it was stored, ids included
 
 
 def test_what_the_model_calls_is_what_is_asked_about_and_what_runs(
@@ -58,34 +51,19 @@ def test_what_the_model_calls_is_what_is_asked_about_and_what_runs(
 
 
 @pytest.mark.parametrize("call_id", [HALF, "c\0", "c" * 5000])
-def test_an_id_that_no_database_takes_is_replaced(
-    make_agent: MakeAgent, postgres_dsn: str, call_id: str
-) -> None:
-    with PostgresSaver.from_conn_string(postgres_dsn) as saver:
-        saver.setup()
-        agent = make_agent(
-            [calls({**call("note", text="x"), "id": call_id}), "Done."],
-            tools=[note],
-            checkpointer=saver,
-            require_approval_for=[],
-        )
-        assert agent.say("Note.")["answer"] == "Done."
-        assert [each.content for each in agent.tool_messages("note")] == [f"x{WHOLE}"]
+@pytest.mark.parametrize("saver", ["postgres"], indirect=True)
+def test_an_id_that_no_database_takes_is_replaced(make_agent: MakeAgent, saver: Any, call_id: str) -> None:
+    replies = [calls({**call("note", text="x"), "id": call_id}), "Done."]
+    agent = make_agent(replies, tools=[note], checkpointer=saver, **FREE)
+    assert agent.say("Note.")["answer"] == "Done."
+    assert [each.content for each in agent.tool_messages("note")] == [f"x{WHOLE}"]
 
 
-def test_a_provider_is_sent_text_that_it_can_read(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        server.answers += [Completion(calls=[Call("note", {"text": HALF}, "c1")]), Completion("Done.")]
-        model = resolve_model("openai:some-model", environment=dict(os.environ))
-        settings = Settings(workspace=workspace, home=tmp_path / "home", require_approval_for=frozenset())
-        agent = Agent(model, settings, [note])
-        assert agent.say(HALF)["answer"] == "Done."
-        sent = server.requests[-1].body["messages"]
-    contents = [each["content"] for each in sent]
+def test_a_provider_is_sent_text_that_it_can_read(make_agent: MakeAgent, server: OpenAIServer) -> None:
+    server.answers += [Completion(calls=[Call("note", {"text": HALF}, "c1")]), Completion("Done.")]
+    agent = make_agent("openai:some-model", tools=[note], **FREE)
+    assert agent.say(HALF)["answer"] == "Done."
+    contents = [each["content"] for each in server.requests[-1].body["messages"]]
     assert contents.index(WHOLE) < contents.index(WHOLE * 2)
 
 

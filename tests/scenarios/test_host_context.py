@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.tools import tool
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.context import Context, ContextError
 from tests.agents import call, calls
+from tests.kit import MakeAgent
 
-LISTS: list[Any] = [calls(call("list_dir")), calls(call("list_dir", path="a")), "done"]
+ASKED: Any = {"messages": [("user", "go")]}
 
 
 @dataclass
@@ -45,26 +45,18 @@ class TenantDict(TypedDict, total=False):
 
 
 @pytest.fixture
-def agent(workspace: Path) -> Any:
+def agent(make_agent: MakeAgent, workspace: Path) -> Any:
     (workspace / "a").mkdir()
-    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
-    return build_graph(settings, model=ScriptedChatModel(LISTS)).compile()
+    replies = [calls(call("list_dir")), calls(call("list_dir", path="a")), "done"]
+    return make_agent(replies).graph.builder.compile()
 
 
 def as_subgraph(agent: Any, schema: Any) -> Any:
-    builder = StateGraph(MessagesState, schema)
-    builder.add_node("agent", agent)
-    builder.add_edge(START, "agent")
-    builder.add_edge("agent", END)
-    return builder.compile()
+    return StateGraph(MessagesState, schema).add_node("agent", agent).add_edge(START, "agent").compile()
 
 
 def in_a_node(agent: Any, schema: Any) -> Any:
-    builder = StateGraph(MessagesState, schema)
-    builder.add_node("agent", lambda state: {"messages": agent.invoke(state)["messages"]})
-    builder.add_edge(START, "agent")
-    builder.add_edge("agent", END)
-    return builder.compile()
+    return as_subgraph(lambda state: {"messages": agent.invoke(state)["messages"]}, schema)
 
 
 def in_a_tool(agent: Any, schema: Any) -> Any:
@@ -77,6 +69,10 @@ def in_a_tool(agent: Any, schema: Any) -> Any:
     return create_agent(model, [ask_agent], context_schema=schema)
 
 
+def results(done: Any) -> list[str]:
+    return [message.status for message in done["messages"] if message.type == "tool"]
+
+
 CONTEXTS: list[tuple[Any, Any]] = [(Tenant, Tenant), (TenantModel, TenantModel), (TenantDict, dict)]
 
 
@@ -85,21 +81,17 @@ CONTEXTS: list[tuple[Any, Any]] = [(Tenant, Tenant), (TenantModel, TenantModel),
     [(as_subgraph, *CONTEXTS[0]), (in_a_node, *CONTEXTS[1]), (in_a_tool, *CONTEXTS[2])],
 )
 def test_a_graph_with_a_context_of_its_own_may_hold_the_agent(
-    agent: Any, embed: Callable[..., Any], schema: Any, make: Any, caplog: pytest.LogCaptureFixture
+    agent: Any, embed: Callable[..., Any], schema: Any, make: Any
 ) -> None:
     """Names of models and users that this agent does not know are those of the graph around it."""
-    asked = {"messages": [("user", "go")]}
-    with caplog.at_level(logging.WARNING):
-        done = embed(agent, schema).invoke(
-            asked, context=make(tenant="t-2", user_id=7, model="anthropic/claude")
-        )
-    assert done["messages"][-1].text == "done"
-    assert embed(agent, schema).invoke(asked)["messages"][-1].text == "done"
+    given = make(tenant="t-2", user_id=7, model="anthropic/claude")
+    for context in (given, None):
+        assert embed(agent, schema).invoke(ASKED, context=context)["messages"][-1].text == "done"
 
 
 @pytest.mark.parametrize(("schema", "make"), CONTEXTS)
 def test_its_fields_of_our_names_count(agent: Any, schema: Any, make: Any) -> None:
-    done = as_subgraph(agent, schema).invoke({"messages": [("user", "go")]}, context=make(max_tool_calls=1))
+    done = as_subgraph(agent, schema).invoke(ASKED, context=make(max_tool_calls=1))
     assert results(done) == ["success", "error"]
 
 
@@ -110,11 +102,6 @@ def test_a_field_that_does_not_fit_is_told_once_and_left_out(caplog: pytest.LogC
     assert read == [Context(only_tools=("grep",)).model_dump()] * 2
     (warning,) = caplog.records
     assert (warning.__dict__["of_context"], warning.__dict__["field"]) == ("SimpleNamespace", "user_id")
-
-
-def test_a_model_that_our_own_context_names_is_still_refused(agent: Any) -> None:
-    with pytest.raises(Exception, match="anthropic/claude"):
-        agent.invoke({"messages": [("user", "go")]}, context=Context(model="anthropic/claude"))
 
 
 @pytest.mark.parametrize(
@@ -131,26 +118,26 @@ def test_a_model_that_our_own_context_names_is_still_refused(agent: Any) -> None
 async def test_a_misspelt_restriction_is_refused_in_one_sentence(
     agent: Any, given: Any, fault: str, place: str
 ) -> None:
-    asked: Any = {"messages": [("user", "go")]}
     more: Any = {"context": given} if place == "context" else {"config": {"configurable": given}}
     with pytest.raises(ContextError, match=fault):
-        agent.invoke(asked, **more)
+        agent.invoke(ASKED, **more)
     with pytest.raises(ContextError, match=fault):
-        await agent.ainvoke(asked, **more)
+        await agent.ainvoke(ASKED, **more)
 
 
-def results(done: Any) -> list[str]:
-    return [message.status for message in done["messages"] if message.type == "tool"]
+def test_a_model_that_our_own_context_names_is_still_refused(agent: Any) -> None:
+    with pytest.raises(Exception, match="anthropic/claude"):
+        agent.invoke(ASKED, context=Context(model="anthropic/claude"))
 
 
 @pytest.mark.parametrize("context", [None, {"user_id": "u"}, Context(user_id="u"), Context(max_tool_calls=2)])
 def test_what_configurable_says_counts_where_the_context_says_nothing(agent: Any, context: Any) -> None:
     """LangGraph's server, and programs for LangGraph before 0.6, say a context there."""
     config = {"configurable": {"max_tool_calls": 1, "tenant": "t", "user": "u"}}
-    done = agent.invoke({"messages": [("user", "go")]}, config, context=context)
+    done = agent.invoke(ASKED, config, context=context)
     assert results(done) == ["success", "success" if context == Context(max_tool_calls=2) else "error"]
 
 
 def test_a_graph_around_the_agent_has_a_configurable_of_its_own(agent: Any) -> None:
-    config, asked = {"configurable": {"max_tool_calls": 1, "only_tool": 1}}, {"messages": [("user", "go")]}
-    assert results(as_subgraph(agent, None).invoke(asked, config)) == ["success", "success"]
+    config = {"configurable": {"max_tool_calls": 1, "only_tool": 1}}
+    assert results(as_subgraph(agent, None).invoke(ASKED, config)) == ["success", "success"]

@@ -36,6 +36,9 @@ def store(skill: str) -> str:
     return f"stored {skill}"
 
 
+STORE = calls(call("store", skill="alpha"))
+
+
 def test_a_person_reads_the_view_of_a_hosts_tool_and_its_arguments(
     make_agent: MakeAgent, send_mail: BaseTool
 ) -> None:
@@ -44,11 +47,8 @@ def test_a_person_reads_the_view_of_a_hosts_tool_and_its_arguments(
     (request,) = agent.asked
     words, arguments, risk = request["description"].split("\n\n")
     assert words == "A mail of 5 characters to a@b.c."
-    assert arguments.splitlines() == [
-        "```",
-        *(f"{name}: {text}" for name, text in MAIL["args"].items()),
-        "```",
-    ]
+    listed = [f"{name}: {text}" for name, text in MAIL["args"].items()]
+    assert arguments.splitlines() == ["```", *listed, "```"]
     assert risk == "send_mail may reach the network. Risk: network."
     assert request["args"] == MAIL["args"]
     assert agent.answer({"type": "approve"})["answer"] == "done"
@@ -58,17 +58,17 @@ def test_a_person_reads_the_view_of_a_hosts_tool_and_its_arguments(
 def test_a_view_that_fails_or_hides_leaves_the_question_readable(make_agent: MakeAgent) -> None:
     for view in (lambda args: args["no such"], lambda args: "\u202e" + "x" * 10_000 + "\n"):
         store.metadata = {"spec": ToolSpec(name="store", risk="write", view=view)}
-        agent = make_agent([calls(call("store", skill="a")), "done"], tools=[store])
+        agent = make_agent([STORE, "done"], tools=[store])
         agent.say("go")
-        (request,) = agent.asked
-        assert request["description"].endswith("store changes files. Risk: write.")
-        assert len(request["description"]) < 700
-        assert "\u202e" not in request["description"]
+        assert agent.question.endswith("store changes files. Risk: write.")
+        assert len(agent.question) < 700
+        assert "\u202e" not in agent.question
 
 
-def test_a_skill_may_list_a_hosts_tool_by_its_other_name_and_a_path(
+def test_a_skill_and_the_operator_may_name_calls_of_a_hosts_tool_by_a_path(
     make_agent: MakeAgent, send_mail: BaseTool, skills_dir: Path
 ) -> None:
+    """A skill by its other name."""
     write_skill(skills_dir, "reporter", "Reports.\nallowed-tools: Mail(reports/*)")
     other = call("send_mail", to="a@b.c", text="Hello", attachment="secret.pdf")
     replies = [calls(call("load_skill", name="reporter")), calls(MAIL, other), "done"]
@@ -76,14 +76,9 @@ def test_a_skill_may_list_a_hosts_tool_by_its_other_name_and_a_path(
     agent.say("go")
     verdicts = agent.values["verdicts"].values()
     assert [(each["decision"], each["by"]) for each in verdicts] == [("ask", "policy"), ("deny", "skill")]
-
-
-def test_the_operator_may_turn_off_calls_of_a_hosts_tool_by_its_path(
-    make_agent: MakeAgent, send_mail: BaseTool
-) -> None:
-    agent = make_agent([calls(MAIL), "done"], tools=[send_mail], exclude_tools=("send_mail(reports/*)",))
-    agent.say("go")
-    assert "turned off send_mail(reports/*)" in agent.tool_messages("send_mail")[0].text
+    off = make_agent([calls(MAIL), "done"], tools=[send_mail], exclude_tools=("send_mail(reports/*)",))
+    off.say("go")
+    assert "turned off send_mail(reports/*)" in off.tool_messages("send_mail")[0].text
 
 
 @pytest.mark.parametrize(
@@ -96,28 +91,16 @@ def test_a_spec_that_is_not_the_tools_is_an_error_and_no_risk(make_agent: MakeAg
         make_agent(["done"], tools=[store])
 
 
-def test_an_argument_that_is_only_called_skill_binds_a_call_to_no_skill(
-    make_agent: MakeAgent, skills_dir: Path
+@pytest.mark.parametrize(("spec", "scope"), [({}, "call"), ({"skill_argument": "skill"}, "skill")])
+def test_an_approval_is_bound_to_the_skill_in_the_argument_that_the_spec_names_and_to_no_other(
+    make_agent: MakeAgent, skills_dir: Path, spec: Any, scope: str
 ) -> None:
     write_skill(skills_dir, "alpha", "Counts.")
-    store.metadata = {"risk": "write"}
-    replies = [calls(call("load_skill", name="alpha")), calls(call("store", skill="alpha")), "done"]
-    agent = make_agent(replies, tools=[store])
+    store.metadata = {"spec": ToolSpec(name="store", risk="write", **spec)}
+    agent = make_agent([calls(call("load_skill", name="alpha")), STORE, "done"], tools=[store])
     agent.say("go")
-    agent.answer({"type": "approve"})
-    assert agent.tool_messages("store")[0].text == "stored alpha"
-
-
-def test_an_approval_holds_for_the_skill_in_the_argument_that_the_spec_names(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "alpha", "Counts.")
-    spec = ToolSpec(name="store", risk="write", skill_argument="skill")
-    store.metadata = {"spec": spec}
-    replies = [calls(call("load_skill", name="alpha")), calls(call("store", skill="alpha")), "done"]
-    agent = make_agent(replies, tools=[store])
-    agent.say("go")
-    agent.answer({"type": "approve", "grant": {"scope": "skill"}})
+    agent.answer({"type": "approve", "grant": {"scope": scope}})
     assert agent.tool_messages("store")[0].text == "stored alpha"
     (grant,) = agent.values["grants"].values()
-    assert (grant["skill"], list(grant["contents"])) == ("alpha", ["alpha@project"])
+    bound = ("alpha", ["alpha@project"]) if spec else (None, [])
+    assert (grant["skill"], list(grant["contents"])) == bound
