@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.services import Services
-from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy import Call, Opinion
 from skills_agent.state.context import Context
@@ -17,8 +16,6 @@ from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="x")
 OTHER = call("write_file", path="other.txt", content="x")
-
-
 POLICY = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
 
 
@@ -34,9 +31,8 @@ def ask_all(call: Call) -> Opinion:
     return Opinion("ask", "Four eyes")
 
 
-def verdict_of(agent: Agent) -> tuple[str, str]:
-    (verdict,) = agent.values["verdicts"].values()
-    return verdict["decision"], verdict["by"]
+def verdicts_of(agent: Agent) -> list[tuple[str, str]]:
+    return [(each["decision"], each["by"]) for each in agent.values["verdicts"].values()]
 
 
 @pytest.mark.parametrize(
@@ -51,22 +47,16 @@ def verdict_of(agent: Agent) -> tuple[str, str]:
     ],
 )
 def test_the_strictest_opinion_counts_and_comes_before_what_was_said_in_advance(
-    make_agent: MakeAgent,
-    workspace: Path,
-    tmp_path: Path,
-    approvers: Any,
-    settings: dict[str, Any],
-    verdicts: list[tuple[str, str]],
-    written: list[str],
+    make_agent: MakeAgent, workspace: Path, approvers: Any, settings: Any, verdicts: Any, written: list[str]
 ) -> None:
-    write_skill(tmp_path / "home" / ".agent" / "skills", "writer", "Writes.\nallowed-tools: Write")
+    home = workspace.parent / "home"
+    write_skill(home / ".agent" / "skills", "writer", "Writes.\nallowed-tools: Write")
     agent = make_agent([calls(WRITE, OTHER), "done"], approvers=approvers, **settings)
     agent.say("go", skills=["writer"])
-    given = [each for each in agent.values["verdicts"].values() if each["tool"] == "write_file"]
-    assert [(each["decision"], each["by"]) for each in given] == verdicts
+    assert verdicts_of(agent)[-2:] == verdicts
     assert sorted(path.name for path in workspace.glob("*.txt")) == written
-    for each in given:
-        assert each["decision"] != "deny" or each["by"] == "budget" or "closed today" in each["reason"]
+    reasons = [each["reason"] for each in agent.values["verdicts"].values() if each["decision"] == "deny"]
+    assert all("closed today" in each for each in reasons if guard_out in approvers)
 
 
 @pytest.mark.parametrize(("approver", "wanted"), [(ask_all, OTHER), (guard_out, WRITE)])
@@ -77,7 +67,7 @@ def test_a_grant_does_not_answer_an_approver(
     agent = make_agent([calls(first), calls(wanted), "done"], approvers=[approver])
     agent.say("go")
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
-    assert verdict_of(agent) == ("ask" if approver is ask_all else "deny", "approver")
+    assert verdicts_of(agent) == [("ask" if approver is ask_all else "deny", "approver")]
     assert [path.name for path in workspace.glob("*.txt")] == ["first.txt"]
 
 
@@ -88,32 +78,33 @@ def test_an_approver_is_asked_again_about_what_a_person_edited(
     agent.say("go")
     agent.answer({"type": "edit", "edited_action": {"name": "write_file", "args": WRITE["args"]}})
     assert not (workspace / "out.txt").exists()
-    assert verdict_of(agent) == ("deny", "approver")
+    assert verdicts_of(agent) == [("deny", "approver")]
 
 
-def test_yes_does_not_answer_an_approver(workspace: Path, tmp_path: Path) -> None:
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    services = Services(settings, approvers=[ask_all], yes={"write"})
+def test_yes_does_not_answer_an_approver(make_agent: MakeAgent) -> None:
+    services = Services(make_agent([]).settings, approvers=[ask_all], yes={"write"})
     judge = Judge(services.policy, AgentState(), Context(), None, services.library.shared)
     assert judge.verdict(judge.call("write_file", WRITE["args"])).decision == "ask"
 
 
-@pytest.mark.parametrize("how", ["operator", "caller", "skill", "arguments", "unknown"])
+@pytest.mark.parametrize(
+    ("wanted", "settings", "asked", "by"),
+    [
+        (WRITE, {"exclude_tools": ("Write",)}, {}, "policy"),
+        (WRITE, {}, {"context": Context(exclude_tools=("write_file",))}, "caller"),
+        (WRITE, {}, {"skills": ["careful"]}, "skill"),
+        (call("write_file", path="out.txt"), {}, {}, "error"),
+        (call("no_such"), {}, {}, "error"),
+    ],
+)
 def test_no_approver_allows_what_was_refused_before(
-    make_agent: MakeAgent, skills_dir: Path, workspace: Path, how: str
+    make_agent: MakeAgent, skills_dir: Path, workspace: Path, wanted: Any, settings: Any, asked: Any, by: str
 ) -> None:
     write_skill(skills_dir, "careful", "Careful.\ndisallowed-tools: Write")
-    wanted = {"arguments": call("write_file", path="out.txt"), "unknown": call("no_such")}.get(how, WRITE)
-    settings = {"exclude_tools": ("Write",)} if how == "operator" else {}
     agent = make_agent([calls(wanted), "done"], approvers=[allow_all], **settings)
-    agent.say(
-        "go",
-        skills=["careful"] if how == "skill" else [],
-        context=Context(exclude_tools=("write_file",)) if how == "caller" else None,
-    )
+    agent.say("go", **asked)
     assert not (workspace / "out.txt").exists()
-    by = {"operator": "policy", "caller": "caller", "skill": "skill"}.get(how, "error")
-    assert verdict_of(agent) == ("deny", by)
+    assert verdicts_of(agent) == [("deny", by)]
 
 
 def test_the_approver_in_the_documentation_does_what_it_says(

@@ -12,6 +12,7 @@ from tests.kit import MakeAgent
 SIZE = 60_000
 """Bytes of a skill, which are about 15,000 tokens."""
 NAMES = [f"skill-{number}" for number in range(9)]
+ROOM_FOR_ONE: Any = {"context_window": 51_200}
 
 
 @pytest.fixture(autouse=True)
@@ -43,14 +44,35 @@ def test_large_skills_that_a_person_names_leave_the_thread_able_to_answer(make_a
 
 def test_parallel_requests_cannot_overspend_together_and_what_fits_is_loaded(make_agent: MakeAgent) -> None:
     wanted = [call("load_skill", name=name) for name in (*NAMES[:2], "small")]
-    agent = make_agent([calls(*wanted), "done"], context_window=51_200)
+    agent = make_agent([calls(*wanted), "done"], **ROOM_FOR_ONE)
     agent.say("go")
     assert loaded(agent) == ["skill-0", "small"]
 
 
+def test_what_a_person_unloads_makes_room_in_the_same_message(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"], **ROOM_FOR_ONE)
+    agent.say("/skill-0")
+    agent.say("/unload skill-0 /skill-1 go on")
+    assert loaded(agent) == ["skill-1"]
+
+
+def test_a_skill_of_that_name_keeps_its_command(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "unload", "Unloads ships.", "SHIPS\n")
+    agent = make_agent(["one"])
+    agent.say("/unload small")
+    assert loaded(agent) == ["unload"]
+
+
+def test_what_is_shown_counts_and_not_what_is_cut(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "long", "Long.", "\n".join(["z" * 99] * 6_000))
+    agent = make_agent(["done"])
+    agent.say("/long")
+    assert loaded(agent) == ["long"]
+
+
 def test_a_required_skill_that_does_not_fit_is_noted(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "report", "Reports.\nrequires: [skill-0, skill-1]", "REPORT\n")
-    agent = make_agent(["done"], context_window=51_200)
+    agent = make_agent(["done"], **ROOM_FOR_ONE)
     agent.say("/report")
     assert loaded(agent) == ["report", "skill-0"]
     (receipt,) = agent.tool_messages("load_skill")
@@ -74,54 +96,25 @@ def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
     agent = make_agent(["one"])  # No model is asked about the others.
     agent.say("go", skills=["small", "skill-0"])
     assert agent.say("/unload small")["answer"].startswith("The user unloaded small.")
-    assert loaded(agent) == ["skill-0"]
-    (receipt,) = agent.tool_messages("unload_skill")
-    assert receipt.text == "The user unloaded small. Its instructions are out of the conversation."
     agent.say("/unload nothing")
-    assert (
-        agent.tool_messages("unload_skill")[-1].text
-        == "Skill 'nothing' is not loaded. Loaded skills: skill-0."
-    )
+    assert [each.text for each in agent.tool_messages("unload_skill")] == [
+        "The user unloaded small. Its instructions are out of the conversation.",
+        "Skill 'nothing' is not loaded. Loaded skills: skill-0.",
+    ]
     assert loaded(agent) == ["skill-0"]
 
 
 @pytest.mark.parametrize(
-    ("text", "is_summarized"),
-    [
-        ("go on", True),
-        ("/unload skill-0", False),
-    ],
+    ("text", "is_summarized", "left"), [("go on", True, ["skill-0"]), ("/unload skill-0", False, [])]
 )
 def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
-    make_agent: MakeAgent, text: str, monkeypatch: pytest.MonkeyPatch, *, is_summarized: bool
+    make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch, text: str, is_summarized: bool, left: list[str]
 ) -> None:
     monkeypatch.setattr(select, "CONTENT_SHARE", 0.9)
     agent = make_agent(["one"] * 5, context_window=31_500)
-    agent.say("/skill-0")
-    agent.say("y" * 32_000)
-    agent.say("y" * 24_000)
+    for said in ("/skill-0", "y" * 32_000, "y" * 24_000):
+        agent.say(said)
     asked: Any = {"messages": [("user", text)]}
     nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
     assert ("summarize" in nodes) == is_summarized
-    assert loaded(agent) == ([] if "/unload skill-0" in text else ["skill-0"])
-
-
-def test_what_a_person_unloads_makes_room_in_the_same_message(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"], context_window=51_200)
-    agent.say("/skill-0")
-    agent.say("/unload skill-0 /skill-1 go on")
-    assert loaded(agent) == ["skill-1"]
-
-
-def test_a_skill_of_that_name_keeps_its_command(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "unload", "Unloads ships.", "SHIPS\n")
-    agent = make_agent(["one"])
-    agent.say("/unload small")
-    assert loaded(agent) == ["unload"]
-
-
-def test_what_is_shown_counts_and_not_what_is_cut(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "long", "Long.", "\n".join(["z" * 99] * 6_000))
-    agent = make_agent(["done"])
-    agent.say("/long")
-    assert loaded(agent) == ["long"]
+    assert loaded(agent) == left
