@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,11 @@ from extras.evals.tests.test_eval import heads, results, write_cases
 from skills_agent.evals.agents import maker_of
 from skills_agent.evals.cases.case import Expected, ExpectedSkills, ExpectedText
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.result import EvalResult
+from skills_agent.evals.cases.result import Arm, EvalResult
 from skills_agent.evals.cases.trajectory import Budget, Spent
 from skills_agent.evals.recording import Recordings, recording_of
 from skills_agent.evals.running import Setup, run_case
-from skills_agent.skills.risk import Risk
+from tests.agents import call, calls
 from tests.graph.cli.command_line import CommandLine
 from tests.openai_server import Call, Completion, OpenAIServer
 
@@ -65,10 +66,6 @@ def makes_text(**given):
 """
 
 
-def calls(name: str, /, **args: str) -> dict[str, object]:
-    return {"content": "", "tool_calls": [{"name": name, "args": args}]}
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     (place := tmp_path / "mine.py").write_text(AGENT)
@@ -76,60 +73,58 @@ def file(tmp_path: Path) -> Path:
 
 
 def answered(
-    setup: Setup, file: Path, yes: tuple[Risk, ...] = (), name: str = "make", **fields: object
+    setup: Setup,
+    file: Path,
+    /,
+    *,
+    name: str = "make",
+    model: str = "scripted",
+    arm: Arm = "with",
+    **fields: Any,
 ) -> EvalResult:
-    made = replace(setup, yes=yes, agents={"mine": maker_of(f"{file}:{name}")})
-    return run_case(case(**fields), "mine@scripted", "with", 0, made)
+    made = replace(setup, agents={"mine": maker_of(f"{file}:{name}")})
+    return run_case(case(**fields), f"mine@{model}", arm, 0, made)
 
 
-REPLIES = (calls("load_skill", name="adder"), calls("write", path="sum.txt", text="42"), "It is 42.")
+LOAD = calls(call("load_skill", name="adder"))
+REPLIES = (LOAD, calls(call("write", path="sum.txt", text="42")), "It is 42.")
 WRITTEN = Expected(skills=ExpectedSkills(names=("adder",)), files={"sum.txt": ExpectedText(contains=("42",))})
 
 
 def test_another_agent_works_on_the_files_of_a_case_and_what_it_asks_is_approved(
     setup: Setup, file: Path
 ) -> None:
-    done = answered(setup, file, ("run",), replies=REPLIES, expect=WRITTEN)
+    done = answered(replace(setup, yes=("run",)), file, replies=REPLIES, expect=WRITTEN)
     assert (done.outcome, done.error) == ("passed", "")
-    assert done.trajectory.chosen == ("adder",)
-    assert done.trajectory.answer == "It is 42."
+    assert (done.trajectory.chosen, done.trajectory.answer) == (("adder",), "It is 42.")
     assert [*done.trajectory.files] == ["sum.txt"]
     assert (done.spent.model_calls, done.spent.approvals) == (3, 1)
     assert done.spent.seconds > 0
-
-
-def test_without_a_word_of_yes_a_question_of_another_agent_ends_the_case(setup: Setup, file: Path) -> None:
-    done = answered(setup, file, replies=REPLIES, expect=WRITTEN)
-    assert done.outcome == "refused"
-    assert "--yes" in done.error
-    assert not done.trajectory.files
+    refused = answered(setup, file, replies=REPLIES, expect=WRITTEN)
+    assert (refused.outcome, "--yes" in refused.error) == ("refused", True)
+    assert not refused.trajectory.files
 
 
 def test_the_skill_is_not_there_in_the_arm_without_it(setup: Setup, file: Path) -> None:
-    made = replace(setup, agents={"mine": maker_of(f"{file}:make")})
-    some = case(
-        replies=(calls("load_skill", name="adder"), "no"), expect=Expected(answer=ExpectedText(equals="no"))
-    )
-    with_it, without = (run_case(some, "mine@scripted", arm, 0, made) for arm in ("with", "without"))
-    assert with_it.trajectory.calls[0].status == "ok"
-    assert without.outcome == "error"
-    assert "FileNotFoundError" in without.error
+    assert answered(setup, file, replies=(LOAD, "no")).trajectory.calls[0].status == "ok"
+    without = answered(setup, file, arm="without", replies=(LOAD, "no"))
+    assert (without.outcome, "FileNotFoundError" in without.error) == ("error", True)
 
 
 @pytest.mark.parametrize(
-    ("call", "chosen"),
+    ("reply", "chosen"),
     [
-        (calls("load_skill", name="adder"), ("adder",)),
-        (calls("read", path="/skills/adder/SKILL.md"), ("adder",)),
-        (calls("read", path="/skills/adder/scripts/add.py"), ()),
+        (LOAD, ("adder",)),
+        (calls(call("read", path="/skills/adder/SKILL.md")), ("adder",)),
+        (calls(call("read", path="/skills/adder/scripts/add.py")), ()),
         ("I would add them up.", ()),
     ],
 )
 def test_a_choice_is_a_load_or_a_look_into_the_skill_and_nothing_is_run(
-    setup: Setup, file: Path, call: object, chosen: tuple[str, ...]
+    setup: Setup, file: Path, reply: object, chosen: tuple[str, ...]
 ) -> None:
     expected = Expected(skills=ExpectedSkills(mode="only", names=chosen))
-    done = answered(setup, file, kind="trigger", replies=(call, "never said"), expect=expected)
+    done = answered(setup, file, kind="trigger", replies=(reply, "never said"), expect=expected)
     assert (done.outcome, done.trajectory.chosen) == ("passed", chosen)
     assert done.spent.model_calls == 1
     assert all(each.status == "unanswered" for each in done.trajectory.calls)
@@ -142,9 +137,8 @@ def test_a_model_that_calls_for_what_there_is_not_may_choose_again(
     server.answers.extend(
         [Completion("", [skill]), Completion("", [Call("load_skill", {"name": "adder"}, "c2")])]
     )
-    made = replace(setup, agents={"mine": maker_of(f"{file}:make")})
     expected = Expected(skills=ExpectedSkills(mode="only", names=("adder",)))
-    done = run_case(case(kind="trigger", expect=expected), "mine@openai:loopback", "with", 0, made)
+    done = answered(setup, file, model="openai:loopback", kind="trigger", expect=expected)
     assert (done.outcome, done.spent.model_calls) == ("passed", 2)
     assert [call.status for call in done.trajectory.calls] == ["error", "unanswered"]
 
@@ -155,15 +149,11 @@ def test_what_makes_no_agent_is_said_with_what_to_write(file: Path, reference: s
         maker_of(reference.format(file=file))
 
 
-def test_a_function_that_makes_something_else_is_an_error_of_the_case(setup: Setup, file: Path) -> None:
-    done = answered(setup, file, name="makes_text", replies=("hi",))
-    assert (done.outcome, done.error) == ("error", "makes_text made a str, which is no compiled graph.")
-
-
-def test_skills_that_a_person_loads_need_this_agent(setup: Setup, file: Path) -> None:
-    done = answered(setup, file, load=("adder",), replies=("hi",))
-    assert done.outcome == "error"
-    assert "only skills-agent can" in done.error
+def test_what_another_agent_cannot_do_is_an_error_of_the_case(setup: Setup, file: Path) -> None:
+    text = answered(setup, file, name="makes_text", replies=("hi",))
+    assert (text.outcome, text.error) == ("error", "makes_text made a str, which is no compiled graph.")
+    loading = answered(setup, file, load=("adder",), replies=("hi",))
+    assert (loading.outcome, "only skills-agent can" in loading.error) == ("error", True)
 
 
 def test_a_budget_in_money_counts_what_the_cache_had_apart() -> None:
@@ -210,19 +200,17 @@ def test_agents_are_compared_case_by_case_and_a_resumed_run_is_told_of_them_agai
     assert len(results(cli)) == 12
 
 
-def test_two_agents_have_two_names(cli: CommandLine) -> None:
+@pytest.mark.parametrize(
+    ("agents", "says"),
+    [
+        (["mine=m:f", "mine=n:g"], "a name twice"),
+        *(([agent], "NAME=MODULE:FUNCTION") for agent in ("mine", "skills-agent=m:f", "a b=m:f", "=m:f")),
+    ],
+)
+def test_an_agent_has_a_name_and_a_function(cli: CommandLine, agents: list[str], says: str) -> None:
     write_cases(cli, CASES + ONE.format(number=0))
-    twice = ("--agent", "mine=m:f", "--agent", "mine=n:g")
-    refused = cli.run("eval", str(cli.skills), "--model", "scripted", *twice)
-    assert (refused.code, "a name twice" in refused.err) == (2, True)
-
-
-@pytest.mark.parametrize("agent", ["mine", "skills-agent=m:f", "a b=m:f", "=m:f"])
-def test_an_agent_has_a_name_and_a_function(cli: CommandLine, agent: str) -> None:
-    write_cases(cli, CASES + ONE.format(number=0))
-    refused = cli.run("eval", str(cli.skills), "--model", "scripted", "--agent", agent)
-    assert refused.code == 2
-    assert "NAME=MODULE:FUNCTION" in refused.err
+    refused = cli.run("eval", str(cli.skills), *(word for agent in agents for word in ("--agent", agent)))
+    assert (refused.code, says in refused.err) == (2, True)
 
 
 def test_answers_to_another_agent_are_recorded_apart_and_played(
@@ -230,19 +218,15 @@ def test_answers_to_another_agent_are_recorded_apart_and_played(
 ) -> None:
     folder = setup.settings.workspace.parent / "skills" / "adder" / "evals"
     folder.mkdir()
-    some = case(
-        turns=("Add.",), file=f"{folder / 'evals.json'}#1", expect=Expected(answer=ExpectedText(equals="42"))
-    )
-    load = Call("load_skill", {"name": "adder"}, "c1")
-    server.answers.extend([Completion("", [load]), Completion("42")])
-    found = []
+    server.answers.extend([Completion("", [Call("load_skill", {"name": "adder"}, "c1")]), Completion("42")])
+    fields = {"file": f"{folder / 'evals.json'}#1", "expect": Expected(answer=ExpectedText(equals="42"))}
+    spent = []
     for is_played in (False, True):
         kept = Recordings(setup.settings, [folder.parent.parent], is_played=is_played, anew=not is_played)
-        made = replace(setup, agents={"mine": maker_of(f"{file}:make")}, model_of=kept.model_of)
-        found.append(run_case(some, "mine@openai:loopback", "with", 0, made))
-    assert [one.outcome for one in found] == ["passed", "passed"], found
+        asked = replace(setup, model_of=kept.model_of)
+        done = answered(asked, file, model="openai:loopback", **fields)
+        assert done.outcome == "passed"
+        spent.append(done.spent.input_tokens)
     assert len(server.requests) == 2
-    assert found[0].spent.input_tokens == found[1].spent.input_tokens > 0
-    assert [each.name for each in (folder / "recordings").iterdir()] == [
-        recording_of(some, "mine@openai:loopback").name
-    ]
+    assert spent[0] == spent[1] > 0
+    assert [*folder.glob("*/*")] == [recording_of(case(**fields), "mine@openai:loopback")]

@@ -15,7 +15,6 @@ from skills_agent.evals.cases.call_checks import check_calls, fits, pair
 from skills_agent.evals.cases.case import (
     ArgsMatch,
     CallMode,
-    Command,
     EvalCase,
     Expected,
     ExpectedCall,
@@ -34,47 +33,38 @@ from skills_agent.evals.cases.trajectory import CallStatus, MadeCall, Spent, Tra
 
 
 def checked(
-    expect: Expected, workspace: Path, trajectory: Trajectory | None = None, **fields: Any
+    expect: Expected, trajectory: Trajectory, spent: Spent | None = None, **fields: Any
 ) -> tuple[CheckResult, ...]:
-    spent = fields.pop("spent", Spent())
-    run_script = fields.pop("run_script", lambda *_: (True, ""))
     case = EvalCase(id="set/one", turns=("Do it.",), expect=expect, **fields)
-    return tuple(check(case, trajectory or Trajectory(), spent, workspace, run_script))
-
-
-def loading(*names: str) -> Trajectory:
-    return Trajectory(chosen=names)
+    nowhere = Path("/nowhere")
+    return tuple(check(case, trajectory, spent or Spent(), nowhere, lambda *_: (True, "")))
 
 
 @pytest.mark.parametrize(
-    ("mode", "names", "chosen", "passes"),
+    ("mode", "names", "chosen", "load", "passes"),
     [
-        ("all", "a b", "b a c", True),
-        ("all", "a b", "a", False),
-        ("any", "a b", "c", False),
-        ("none", "a", "b", True),
-        ("none", "", "a", False),
-        ("only", "a", "a", True),
-        ("only", "a", "a b", False),
+        ("all", "a b", "b a c", "", True),
+        ("all", "a b", "a", "", False),
+        ("any", "a b", "c", "", False),
+        ("none", "a", "b", "", True),
+        ("none", "", "a", "", False),
+        ("only", "a", "a", "", True),
+        ("only", "a", "a b", "", False),
+        # What the case loads is no choice.
+        ("none", "", "a", "a", True),
+        ("none", "", "b", "a", False),
     ],
 )
 def test_skills_are_chosen_as_expected(
-    workspace: Path, mode: SkillsMode, names: str, chosen: str, passes: bool
+    mode: SkillsMode, names: str, chosen: str, load: str, passes: bool
 ) -> None:
-    expect = Expected(skills=ExpectedSkills(mode=mode, names=tuple(names.split())))
-    (result,) = checked(expect, workspace, loading(*chosen.split()))
+    skills, text = ExpectedSkills(mode=mode, names=tuple(names.split())), ExpectedText(contains=("x",))
+    ran = Trajectory(chosen=tuple(chosen.split()))
+    loaded = tuple(load.split())
+    (result, _) = checked(Expected(skills=skills, answer=text), ran, load=loaded)
     assert result.passed is passes
-
-
-def test_a_skill_that_the_case_loads_does_not_count(workspace: Path) -> None:
-    none = Expected(skills=ExpectedSkills(mode="none"))
-    assert checked(none, workspace, loading("a"), load=("a",))[0].passed
-    assert not checked(none, workspace, loading("b"), load=("a",))[0].passed
-
-
-def test_of_a_trigger_case_only_the_skills_count(workspace: Path) -> None:
-    expect = Expected(skills=ExpectedSkills(names=("a",)), answer=ExpectedText(contains=("x",)))
-    assert [each.kind for each in checked(expect, workspace, kind="trigger")] == ["skills"]
+    # Of a trigger case only the skills count.
+    assert checked(Expected(skills=skills, answer=text), ran, load=loaded, kind="trigger") == (result,)
 
 
 @pytest.mark.parametrize(
@@ -88,24 +78,11 @@ def test_of_a_trigger_case_only_the_skills_count(workspace: Path) -> None:
         ("seconds", 2.5, False),
     ],
 )
-def test_what_a_run_takes_is_limited(workspace: Path, metric: Metric, limit: float, passes: bool) -> None:
+def test_what_a_run_takes_is_limited(metric: Metric, limit: float, passes: bool) -> None:
     spent = Spent(seconds=3.0, model_calls=3, input_tokens=1_000, output_tokens=600)
     trajectory = Trajectory(calls=(MadeCall(tool="a"), MadeCall(tool="b", status="refused")))
-    (result,) = checked(Expected(limits={metric: limit}), workspace, trajectory, spent=spent)
+    (result,) = checked(Expected(limits={metric: limit}), trajectory, spent)
     assert result.passed is passes
-
-
-def test_a_script_of_the_case_judges_the_workspace(workspace: Path) -> None:
-    script = ("/place/of/check.py", "a")
-
-    def run(given_script: Command, place: Path) -> tuple[bool, str]:
-        assert (given_script, place) == (script, workspace)
-        return False, "line 3 is wrong\n" + "x" * 1_000
-
-    (result,) = checked(Expected(scripts=(script,)), workspace, run_script=run)
-    assert not result.passed
-    assert result.evidence.startswith("line 3 is wrong")
-    assert len(result.evidence) == 500
 
 
 # Calls
@@ -163,6 +140,9 @@ def test_calls_of_one_reply_have_no_order_among_them() -> None:
     result = only(wanted, [made("a", 0), made("c", 1), made("b", 2)])
     assert result.evidence == "Call 2 of 3: expected b, found c()."
     assert only(wanted, [made("a", 0), made("b", 1)]).evidence == "Missing at the end: c."
+    order = ExpectedCalls(order=(named("load run"),))
+    assert not only(order, [made("load", 0), made("run", 0)]).passed
+    assert only(order, [made("load", 0), made("run", 1)]).passed
 
 
 @pytest.mark.parametrize(
@@ -203,12 +183,6 @@ def test_a_chain_says_what_comes_after_what(chain: str, calls: str, fault: str) 
     assert not fault or result.evidence == fault
 
 
-def test_what_ran_beside_a_call_did_not_come_after_it() -> None:
-    order = ExpectedCalls(order=(named("load run"),))
-    assert not only(order, [made("load", 0), made("run", 0)]).passed
-    assert only(order, [made("load", 0), made("run", 1)]).passed
-
-
 def test_a_forbidden_call_that_was_refused_was_still_tried() -> None:
     forbidden = ExpectedCalls(forbidden=(ExpectedCall(tool="write_*", args={"path": "/etc/passwd"}),))
     result = only(forbidden, [made("write_file", path="/etc/passwd", status="refused")])
@@ -233,8 +207,8 @@ def test_a_pairing_gives_as_many_as_can_be(choices: list[list[int]]) -> None:
 # Texts
 
 
-def texts(expected: ExpectedText, text: str) -> list[CheckResult]:
-    return list(check_text(expected, text, "The answer", "answer"))
+def texts(text: str, **expected: Any) -> list[CheckResult]:
+    return list(check_text(ExpectedText(**expected), text, "The answer", "answer"))
 
 
 @pytest.mark.parametrize(
@@ -257,13 +231,13 @@ def texts(expected: ExpectedText, text: str) -> list[CheckResult]:
     ],
 )
 def test_a_text_is_held_against_what_is_expected(expected: dict[str, Any], text: str, passes: bool) -> None:
-    (result,) = texts(ExpectedText(**expected), text)
+    (result,) = texts(text, **expected)
     assert result.passed is passes
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_every_failure_has_short_evidence(one: str, other: str) -> None:
-    for result in texts(ExpectedText(contains=(one,), not_contains=(one,), equals=one), other):
+    for result in texts(other, contains=(one,), not_contains=(one,), equals=one):
         assert result.passed or result.evidence
         assert len(result.evidence) <= 500
         assert not set(result.evidence + result.text) & set("\x1b\u202e\x00")
@@ -304,7 +278,7 @@ TOTAL = {"type": "object", "properties": {"total": {"type": "integer"}}, "requir
     ],
 )
 def test_a_text_is_json_that_fits_its_schema(schema: dict[str, Any], text: str, fault: str) -> None:
-    (result,) = texts(ExpectedText(json_schema=schema), text)
+    (result,) = texts(text, json_schema=schema)
     assert result.passed is not bool(fault)
     assert fault in result.evidence
 
@@ -313,7 +287,7 @@ def test_a_reference_of_a_schema_fetches_nothing(monkeypatch: pytest.MonkeyPatch
     asked: list[object] = []
     monkeypatch.setattr("socket.create_connection", lambda *given, **_: asked.append(given))
     with pytest.raises(Exception, match="schema"):
-        texts(ExpectedText(json_schema={"$ref": "http://127.0.0.1:9/schema.json"}), "1")
+        texts("1", json_schema={"$ref": "http://127.0.0.1:9/schema.json"})
     assert asked == []
 
 
@@ -332,44 +306,31 @@ def passes(workspace: Path, path: str, **fields: Any) -> bool:
 def place(workspace: Path) -> Path:
     (workspace / "out" / "deep").mkdir(parents=True)
     (workspace / ".agent").mkdir()
-    (workspace / "a.csv").write_text("n,1\n")
-    (workspace / "out" / "b.csv").write_text("n,2\n")
-    (workspace / "out" / "deep" / "c.txt").write_text("deep\n")
-    (workspace / ".agent" / "hidden.csv").write_text("hidden")
+    for path, text in {
+        "a.csv": "n,1\n",
+        "out/b.csv": "n,2\n",
+        "out/deep/c.txt": "",
+        ".agent/hidden.csv": "",
+    }.items():
+        (workspace / path).write_text(text)
     return workspace
 
 
 @pytest.mark.parametrize(
-    ("path", "there"),
+    ("paths", "there"),
     [
-        ("a.csv", True),
-        ("*.csv", True),
-        ("*.txt", False),
-        ("*/b.csv", True),
-        ("**/a.csv", True),
-        ("**/*.txt", True),
-        ("out/**", True),
-        ("out/**/c.txt", True),
-        ("**/hidden.csv", False),
-        (".agent/*.csv", True),
-        ("a?csv", False),
-        ("[a].csv", False),
-        ("out", False),
-        ("../a.csv", False),
-        ("/etc/hostname", False),
+        ("a.csv *.csv */b.csv **/a.csv **/*.txt out/** out/**/c.txt .agent/*.csv", True),
+        ("*.txt **/hidden.csv a?csv [a].csv out ../a.csv /etc/hostname", False),
     ],
 )
-def test_a_path_names_files_as_a_shell_does(place: Path, path: str, there: bool) -> None:
-    assert passes(place, path) is there
-
-
-def test_what_is_there_and_what_is_not_is_told(place: Path) -> None:
-    assert files(place, "*.txt")[0].evidence == "In the workspace there is .agent, a.csv, out."
-    absent = {path: check_files({path: None}, place) for path in ("a.csv", "out", "no.csv")}
-    assert [path for path, (found,) in absent.items() if found.passed] == ["no.csv"]
+def test_a_path_names_files_as_a_shell_does(place: Path, paths: str, there: bool) -> None:
+    assert [path for path in paths.split() if passes(place, path) is not there] == []
 
 
 def test_one_file_that_fits_is_enough_and_the_best_is_told(place: Path) -> None:
+    assert files(place, "*.txt")[0].evidence == "In the workspace there is .agent, a.csv, out."
+    absent = {path: check_files({path: None}, place) for path in ("a.csv", "out", "no.csv")}
+    assert [path for path, (found,) in absent.items() if found.passed] == ["no.csv"]
     assert passes(place, "**/*.csv", contains=("n,2",))
     results = files(place, "**/*.csv", contains=("n,2", "n,3"))
     assert [each.passed for each in results] == [True, True, False]

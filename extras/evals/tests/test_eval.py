@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.agents import call, calls
 from tests.graph.cli.command_line import RAIN_SKILL, CommandLine, Finished
 from tests.machine import needs_part
 from tests.openai_server import KEY, Call, Completion, openai_server
@@ -27,6 +28,7 @@ cases:
     expect: {skills: rain-gauge}
     replies: [{tool_calls: [{name: load_skill, args: {name: rain-gauge}}]}]
 """
+LOADING = Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")])
 FAILING = """\
   - id: bye
     request: Say bye.
@@ -49,8 +51,8 @@ def write_cases(cli: CommandLine, text: str, name: str = "cases.yaml") -> Path:
     return file
 
 
-def run(cli: CommandLine, *args: str, **variables: str) -> Finished:
-    return cli.run("eval", str(cli.skills), "--model", "scripted", *args, **variables)
+def run(cli: CommandLine, *args: str, model: str = "scripted", **variables: str) -> Finished:
+    return cli.run("eval", str(cli.skills), "--model", model, *args, **variables)
 
 
 def heads(cli: CommandLine) -> list[dict[str, Any]]:
@@ -58,29 +60,29 @@ def heads(cli: CommandLine) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) for file in files]
 
 
+def amend(cli: CommandLine, **fields: Any) -> None:
+    """Change the head of the newest run."""
+    files = (cli.workspace / ".agent" / "eval-runs").glob("*/run.json")
+    file = max(files, key=lambda each: each.stat().st_mtime_ns)
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+
 def results(cli: CommandLine) -> list[dict[str, Any]]:
     (file,) = (cli.workspace / ".agent" / "eval-runs").glob("*/results.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_all_passed_is_0_and_one_that_did_not_is_1(evals: CommandLine) -> None:
+def test_all_passed_is_0_and_one_that_did_not_is_1_unless_a_threshold_decides(evals: CommandLine) -> None:
     done = run(evals)
     assert done.code == 0
     assert done.out.splitlines()[-1].startswith("2 of 2 runs passed: 100 %")
     assert "1/2  passed" in done.err
     write_cases(evals, CASES + FAILING)
-    failed = run(evals)
+    failed = run(evals, "--fail-under", "passed=0.9")
     assert failed.code == 1
     assert 'The answer contains "bye".' in failed.out
-
-
-def test_a_threshold_decides_instead(evals: CommandLine) -> None:
-    write_cases(evals, CASES + FAILING)
+    assert "passed" in failed.err.splitlines()[-1]
     assert run(evals, "--fail-under", "passed=0.5").code == 0
-    missed = run(evals, "--fail-under", "passed=0.9")
-    assert missed.code == 1
-    assert "passed" in missed.err.splitlines()[-1]
-    assert run(evals, "--fail-under", "luck=0.9").code != 0
 
 
 @needs_part("pages")
@@ -112,36 +114,27 @@ def cut_off(cli: CommandLine) -> None:
     (folder,) = (cli.workspace / ".agent" / "eval-runs").glob("2*")
     lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
     (folder / "results.jsonl").write_text(lines[0])
-    head = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**head, "partial": "it was cut off"}))
+    amend(cli, partial="it was cut off")
 
 
 def test_resume_goes_on_with_the_newest_run_that_was_cut_off(evals: CommandLine) -> None:
     cut_off(evals)
-    assert evals.run("eval", "--resume").code == 0
-    assert sorted(each["case"] for each in results(evals)) == [
-        "rain-gauge.cases/hello",
-        "rain-gauge.cases/rain",
-    ]
-    assert "partial" not in heads(evals)[0]
-    assert evals.run("eval", "--resume").code == 1
-
-
-def test_a_changed_case_is_not_gone_on_with(evals: CommandLine) -> None:
-    cut_off(evals)
     file = write_cases(evals, CASES.replace("expect: {answer: hello}", "expect: {answer: bye}"))
     done = evals.run("eval", "--resume")
-    assert done.code == 1
-    assert "1 case changed since" in done.err
-    assert file.name in done.err
+    assert (done.code, "1 case changed since" in done.err, file.name in done.err) == (1, True, True)
+    write_cases(evals, CASES)
+    assert evals.run("eval", "--resume").code == 0
+    ended = sorted(each["case"] for each in results(evals))
+    assert ended == ["rain-gauge.cases/hello", "rain-gauge.cases/rain"]
+    assert "partial" not in heads(evals)[0]
+    assert evals.run("eval", "--resume").code == 1
 
 
 def test_last_is_the_newest_other_run_that_ended(evals: CommandLine) -> None:
     assert run(evals, "--baseline", "last").code == 2
     ended = run(evals, "--json").value["head"]
-    cut = run(evals, "--json").value["head"]
-    file = evals.workspace / ".agent" / "eval-runs" / cut["id"] / "run.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "partial": "it was cut off"}))
+    run(evals)
+    amend(evals, partial="it was cut off")
     assert run(evals, "--baseline", "last", "--json").value["before"]["id"] == ended["id"]
 
 
@@ -151,60 +144,44 @@ def test_last_is_the_newest_other_run_that_ended(evals: CommandLine) -> None:
         (("--resume", "--model", "offline"), "as it was begun"),
         (("--record", "--replay"), "leave out one"),
         (("--resume", "nothing"), "no such run"),
+        (("--fail-under", "luck=0.9"), "Metrics: passed"),
+        (("--model", "openai:gpt-5-mini"), "export OPENAI_API_KEY"),
     ],
 )
 def test_wrong_usage_is_one_sentence(evals: CommandLine, args: tuple[str, ...], says: str) -> None:
-    write_cases(evals, CASES)
     words = () if args[0] == "--resume" else (str(evals.skills),)
     done = evals.run("eval", *words, *args)
     assert done.code in {1, 2}
-    assert says in done.err.splitlines()[-1]
-    assert not heads(evals)
-
-
-def test_a_model_without_a_key_is_one_sentence_before_any_case(evals: CommandLine) -> None:
-    done = run(evals, "--model", "openai:gpt-5-mini")
-    assert done.code == 1
-    assert "export OPENAI_API_KEY" in done.err
+    assert says in done.err
     assert not heads(evals)
 
 
 def test_what_was_recorded_is_played_without_a_key(evals: CommandLine) -> None:
-    write_cases(evals, CASES)
     with openai_server() as server:
-        server.respond = lambda body: (
-            Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")])
-            if "rain" in json.dumps(body["messages"][-1])
-            else Completion("hello")
-        )
+        server.respond = lambda body: LOADING if "rain" in str(body["messages"][-1]) else Completion("hello")
         variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
-        words = ("eval", str(evals.skills), "--model", "openai:m")
-        recorded = evals.run(*words, "--record", **variables)
+        recorded = run(evals, "--record", model="openai:m", **variables)
         assert (recorded.code, len(server.requests)) == (0, 2)
-    played = evals.run(*words, "--replay", "--json")
-    assert played.code == 0
+    assert run(evals, "--replay", model="openai:m").code == 0
     files = [each.name for each in (evals.skills / "rain-gauge" / "evals" / "recordings").iterdir()]
     assert sorted(files) == ["rain-gauge.cases-hello.openai-m.jsonl", "rain-gauge.cases-rain.openai-m.jsonl"]
 
 
 def test_the_model_that_is_measured_is_asked_and_none_that_the_skill_names(evals: CommandLine) -> None:
-    write_cases(evals, CASES)
     evals.write_skill(RAIN_SKILL.replace("\n---\n\n", "\nmodel: openai:other\n---\n\n"))
     with openai_server() as server:
-        load = Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")])
-        server.respond = lambda body: load if body["messages"][-1]["role"] == "user" else Completion("hello")
+        server.respond = lambda body: (
+            LOADING if body["messages"][-1]["role"] == "user" else Completion("hello")
+        )
         variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
-        evals.run("eval", str(evals.skills), "--model", "openai:m", **variables)
+        run(evals, model="openai:m", **variables)
         asked = {(each.body["messages"][-1]["role"], each.body["model"]) for each in server.requests}
         assert asked == {("user", "m"), ("tool", "m")}
 
 
 def test_a_rubric_is_graded_where_a_grader_is_chosen(evals: CommandLine) -> None:
-    write_cases(
-        evals,
-        "version: 1\ncases:\n"
-        "  - {id: a, request: r, expect: {rubric: It is polite.}, replies: [Dear reader.]}\n",
-    )
+    case = "{id: a, request: r, expect: {rubric: It is polite.}, replies: [Dear reader.]}"
+    write_cases(evals, f"version: 1\ncases:\n  - {case}\n")
     plain = run(evals)
     assert (plain.code, results(evals)[0]["outcome"]) == (1, "ungraded")
     verdict = json.dumps({"points": [{"point": 1, "reason": "rude", "holds": False}]})
@@ -230,23 +207,15 @@ while True:
 """
 
 
-def slow_case(cli: CommandLine, number: int, started: Path) -> str:
-    args = {"skill": "rain-gauge", "path": "scripts/slow.py", "args": [str(started)]}
-    load = {"tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}
-    replies = [load, {"tool_calls": [{"name": "run_script", "args": args}]}, "done"]
-    return f"  - {{id: slow{number}, request: r, expect: {{answer: x}}, replies: {json.dumps(replies)}}}\n"
-
-
 @pytest.fixture
 def endless(evals: CommandLine) -> CommandLine:
     """Return the command line with two quick cases, and one whose script never ends."""
     (evals.skills / "rain-gauge" / "scripts" / "slow.py").write_text(SLOW)
-    write_cases(evals, CASES + slow_case(evals, 1, Path("started")))
+    slow = call("run_script", skill="rain-gauge", path="scripts/slow.py", args=["started"])
+    replies = [calls(call("load_skill", name="rain-gauge")), calls(slow), "done"]
+    more = {"id": "slow1", "request": "r", "expect": {"answer": "x"}, "replies": replies}
+    write_cases(evals, f"{CASES}  - {json.dumps(more)}\n")
     return evals
-
-
-def start(cli: CommandLine, *args: str) -> Any:
-    return cli.start("eval", str(cli.skills), "--model", "scripted", "--yes", "run", *args)
 
 
 def wait_for(cli: CommandLine, count: int) -> None:
@@ -257,7 +226,7 @@ def wait_for(cli: CommandLine, count: int) -> None:
 
 @pytest.mark.slow
 def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(endless: CommandLine) -> None:
-    process = start(endless)
+    process = endless.start("eval", str(endless.skills), "--model", "scripted", "--yes", "run")
     wait_for(endless, 2)
     until(lambda: bool(processes_with("slow.py started")))
     process.send_signal(signal.SIGINT)

@@ -16,25 +16,23 @@ from skills_agent.evals.cases.case import EvalSet, ExpectedCalls, ExpectedSkills
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.read import read_all, read_set
+from tests.agents import write_skill
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    folder = tmp_path / ".agent" / "evals"
-    (folder / "files").mkdir(parents=True)
-    (folder / "checks").mkdir()
-    for name in ("files/big.csv", "checks/x.py"):
-        (folder / name).write_text("x")
-    return folder / "orders.yaml"
+    for path in ("files/big.csv", "checks/x.py"):
+        (place := tmp_path / ".agent" / "evals" / path).parent.mkdir(parents=True)
+        place.write_text("x")
+    return tmp_path / ".agent" / "evals" / "orders.yaml"
 
 
 @pytest.fixture
 def skill(tmp_path: Path) -> Path:
-    folder = tmp_path / "skills" / "csv-tools"
+    folder = write_skill(tmp_path / "skills", "csv-tools", "Reads tables.")
     (folder / "evals" / "files").mkdir(parents=True)
-    (folder / "SKILL.md").write_text("---\nname: csv-tools\ndescription: Reads tables.\n---\nText\n")
     (folder / "evals" / "files" / "sales.csv").write_text("a,b\n1,2\n")
     return folder
 
@@ -92,13 +90,9 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
     [
         ("cases:\n- reqest: x\n", "either `request` or `turns`"),
         (f"{CASE}    files:\n      a.md:\n        contian: x\n", "Did you mean contains?"),
-        (
-            f"{CASE}    limits: {{calls: many}}\n",
-            "Expected `float`, got `str` - at `$.expect.limits[...]`",
-        ),
+        (f"{CASE}    limits: {{calls: many}}\n", "got `str` - at `$.expect.limits[...]`"),
         (f"{CASE}    limits: {{calls: 1.5}}\n", "has 1.5 calls: a whole number"),
         (f"{CASE}    limits: {{seconds: 0}}\n", "`float` > 0.0"),
-        (f"{CASE}    limits: {{seconds: 90000}}\n", "`float` <= 86400.0"),
         (f"{CASE}  repeat: 0\n", ">= 1"),
         ("version: 2\ncases: []\n", "its version is not 1"),
         (f"{CASE}  id: b\n  id: c\n", "more than once"),
@@ -112,7 +106,6 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
         (f"{CASE}  files: {{.agent/config.json: x}}\n", "a place of settings"),
         (f"{CASE}  files: {{a: {{from: /etc/hostname}}}}\n", "leads out of its folder"),
         (f"{CASE}  files: {{a: {{text: x, from: y}}}}\n", "either `text` or `from`"),
-        (f"{CASE}  files: {{a: {{source: /etc/hostname}}}}\n", "either `text` or `from`"),
         (f"{CASE}  copies: {{a: /etc/hostname}}\n", "`copies` is not known"),
         (f"defaults: [1]\n{CASE}", "`defaults` is no mapping"),
         (f"{CASE}    scripts: [[/usr/bin/true]]\n", "Did you mean script?"),
@@ -147,6 +140,11 @@ def test_a_file_that_cannot_be_read_is_an_error(skill: Path, content: bytes, rea
     file.write_bytes(content)
     with pytest.raises(EvalError, match=reason):
         read_set(file)
+    file.unlink()
+    os.mkfifo(file)
+    assert find_files(skill) == ()
+    with pytest.raises(EvalError, match="not a regular file"):
+        read_set(file)
 
 
 def test_a_file_of_something_else_has_no_cases_and_this_is_said(skill: Path) -> None:
@@ -159,42 +157,33 @@ def test_a_file_of_something_else_has_no_cases_and_this_is_said(skill: Path) -> 
     assert "no list of eval cases" in other.skipped[0]
 
 
-def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
-    (example_text,) = re.findall(
-        r"```yaml\n(version: 1\n.*?)```", (ROOT / "docs" / "evals.md").read_text(), re.DOTALL
-    )
-    skill = tmp_path / "csv-report"
+def test_the_example_of_the_page_is_read(skill: Path) -> None:
+    text = (ROOT / "docs" / "evals.md").read_text()
+    (example_text,) = re.findall(r"```yaml\n(version: 1\n.*?)```", text, re.DOTALL)
     for name in ("assets/sample-orders.csv", "evals/checks/report.py"):
-        (skill / name).parent.mkdir(parents=True, exist_ok=True)
-        (skill / name).write_text("")
-    (skill / "SKILL.md").write_text("---\nname: csv-report\ndescription: d\n---\n")
+        (skill / name).parent.mkdir(exist_ok=True)
+        (skill / name).touch()
     cases = read(skill / "evals" / "tasks.yaml", example_text).cases
     assert [case.kind for case in cases] == ["task", "task", "trigger", "trigger", "trigger"]
     assert all(case.skill == "csv-report" and case.has_checks for case in cases)
 
 
-def test_the_form_of_skill_creator(skill: Path) -> None:
-    item = {
-        "id": 1,
-        "prompt": "Sum data/sales.csv.",
-        "expected_output": "The sums",
-        "files": ["evals/files/sales.csv"],
-        "expectations": ["The sum of b is 2", {"text": "The script was used"}],
-    }
+def test_the_forms_of_others(skill: Path) -> None:
+    rubric = ["The sum of b is 2", {"text": "The script was used"}]
+    item = {"id": 1, "prompt": "Sum data/sales.csv.", "expected_output": "The sums", "expectations": rubric}
+    item["files"] = ["evals/files/sales.csv"]
     (case,) = read_json(skill, {"skill_name": "csv-tools", "evals": [item]}).cases
-    assert (case.id, case.skill, case.kind) == ("csv-tools/1", "csv-tools", "task")
+    assert (case.id, case.skill, case.kind, case.note) == ("csv-tools/1", "csv-tools", "task", "The sums")
     assert case.turns == ("Sum data/sales.csv.",)
     assert case.expect.rubric == ("The sum of b is 2", "The script was used")
-    assert case.note == "The sums"
     assert case.copies == {"data/sales.csv": str(skill / "evals" / "files" / "sales.csv")}
-
-
-def test_a_bare_list_names_skill_and_behaviour(skill: Path) -> None:
-    asked = {"id": "q1", "question": "Report on sales", "expected_skill": "csv-tools", "difficulty": 3}
+    asked = {"question": "Report on sales", "expected_skill": "csv-tools", "difficulty": 3}
     joke = {"question": "Tell a joke", "expected_skill": None, "expected_behavior": ["Tells one"]}
     first, second = read_json(skill, [{**asked, "expected_behavior": ["Names the sum"]}, joke]).cases
-    assert first.expect.skills == ExpectedSkills(names=("csv-tools",))
-    assert first.expect.rubric == ("Names the sum",)
+    assert (first.expect.skills, first.expect.rubric) == (
+        ExpectedSkills(names=("csv-tools",)),
+        ("Names the sum",),
+    )
     assert second.expect.skills == ExpectedSkills(mode="none", names=("csv-tools",))
 
 
@@ -208,7 +197,6 @@ def test_a_bare_list_names_skill_and_behaviour(skill: Path) -> None:
                 {"prompt": "Sing", "should_trigger": "no"},
             ]
         },
-        {"should_trigger": ["Sum it"], "should_not_trigger": ["Sing"]},
         {"should_trigger": [{"query": "Sum it"}], "should_not_trigger": ["Sing"]},
     ],
 )
@@ -269,37 +257,23 @@ def test_ids_are_unique_among_all_files_and_stay_where_cases_are_added(skill: Pa
     assert before < {case.id for case in read_json(skill, more).cases}
 
 
-def test_files_are_found_in_skills_and_workspaces(skill: Path, tmp_path: Path) -> None:
+def test_files_are_found_in_skills_and_workspaces(skill: Path, file: Path, tmp_path: Path) -> None:
     evals = skill / "evals"
     read_json(skill, [{"prompt": "a", "assertions": ["x"]}])
+    read(file, CASE)
     (evals / "files" / "data.json").write_text("[]")
-    (evals / "link.json").symlink_to(tmp_path / "elsewhere.json")
     (tmp_path / "elsewhere.json").write_text("[]")
-    ours = tmp_path / ".agent" / "evals" / "orders.yaml"
-    ours.parent.mkdir(parents=True)
-    ours.write_text(CASE)
-    hidden = tmp_path / ".agent" / "skills" / "other" / "evals" / "evals.json"
-    hidden.parent.mkdir(parents=True)
-    (hidden.parent.parent / "SKILL.md").write_text("---\nname: other\ndescription: d\n---\n")
-    hidden.write_text("[]")
+    (evals / "link.json").symlink_to(tmp_path / "elsewhere.json")
+    hidden = write_skill(tmp_path / ".agent" / "skills", "other", "d", evals__evals_json="[]")
     (linked := tmp_path / "linked").mkdir()
     (linked / "csv-tools").symlink_to(skill)
     (linked / "loop").symlink_to(linked)
-    expected = (evals / "evals.json",)
-    assert find_files(skill) == find_files(evals) == find_files(tmp_path / "skills") == expected
-    assert {*find_files(tmp_path)} == {ours, hidden, *expected, linked / "csv-tools" / "evals" / "evals.json"}
-    assert find_files(ours) == (ours,)
-    assert find_files(linked) == (linked / "csv-tools" / "evals" / "evals.json",)
+    own, by_link = evals / "evals.json", linked / "csv-tools" / "evals" / "evals.json"
+    assert find_files(skill) == find_files(evals) == find_files(tmp_path / "skills") == (own,)
+    assert {*find_files(tmp_path)} == {file, hidden / "evals" / "evals.json", own, by_link}
+    assert (find_files(file), find_files(linked)) == ((file,), (by_link,))
     with pytest.raises(EvalError, match="no such file"):
         find_files(tmp_path / "nothing")
-
-
-def test_a_fifo_is_not_waited_for(skill: Path) -> None:
-    fifo = skill / "evals" / "evals.json"
-    os.mkfifo(fifo)
-    assert find_files(skill) == ()
-    with pytest.raises(EvalError, match="not a regular file"):
-        read_set(fifo)
 
 
 def test_nothing_of_a_file_reaches_a_terminal_as_it_is(skill: Path) -> None:
@@ -317,8 +291,7 @@ def test_nothing_of_a_file_reaches_a_terminal_as_it_is(skill: Path) -> None:
 _WORDS = [
     "evals", "cases", "prompt", "query", "should_trigger", "assertions", "files", "id", "expected_skill",
     "version", "skill", "defaults", "request", "turns", "expect", "skills", "calls", "answer", "contains",
-    "text", "kind",
-    "replies", "script", "rubric", "limits", "tags", "name", "all", "order",
+    "text", "kind", "replies", "script", "rubric", "limits", "tags", "name", "all", "order",
 ]  # fmt: skip
 _JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

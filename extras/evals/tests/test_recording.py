@@ -33,37 +33,32 @@ def one(tmp_path: Path) -> EvalCase:
     )
 
 
-def in_mode(setup: Setup, mode: Any, **more: Any) -> Setup:
+def run(setup: Setup, one: EvalCase, mode: str = "replay", model: str = MODEL) -> EvalResult:
     places = [setup.settings.workspace.parent / "skills"]
-    is_played = mode == "replay"
-    kept = Recordings(setup.settings, places, is_played=is_played, **{"anew": True, **more})
-    return replace(setup, model_of=kept.model_of)
-
-
-def run(setup: Setup, one: EvalCase) -> EvalResult:
-    return run_case(one, MODEL, "with", 0, setup)
+    kept = Recordings(setup.settings, places, is_played=mode == "replay", anew=True)
+    return run_case(one, model, "with", 0, replace(setup, model_of=kept.model_of))
 
 
 def record(setup: Setup, one: EvalCase, server: OpenAIServer) -> EvalResult:
-    (Path(one.file).parent).mkdir(exist_ok=True)
-    server.answers.extend(
-        [
-            Completion("I write.", [Call("write_file", {"path": "x.md", "content": "hello"}, "c1")]),
-            Completion("I wrote it."),
-        ]
-    )
-    return run(in_mode(setup, "record"), one)
+    Path(one.file).parent.mkdir(exist_ok=True)
+    write = Call("write_file", {"path": "x.md", "content": "hello"}, "c1")
+    server.answers.extend([Completion("I write.", [write]), Completion("I wrote it.")])
+    return run(setup, one, "record")
 
 
-def test_a_changed_prompt_is_a_miss(
+def test_without_a_recording_or_of_another_prompt_it_says_how_to_make_one(
     setup: Setup, one: EvalCase, server: OpenAIServer, tmp_path: Path
 ) -> None:
+    none = run(setup, one)
+    assert (none.outcome, "there is no such recording; make it with --record." in none.error) == (
+        "error",
+        True,
+    )
     record(setup, one, server)
     skill = tmp_path / "skills" / "poet" / "SKILL.md"
     skill.write_text(skill.read_text().replace("Write a poem", "Compose an ode"))
-    result = run(in_mode(setup, "replay"), one)
-    assert result.outcome == "error"
-    assert "--record" in result.error
+    changed = run(setup, one)
+    assert (changed.outcome, "--record" in changed.error) == ("error", True)
 
 
 @needs_bwrap
@@ -92,21 +87,13 @@ def test_no_secret_is_in_a_recording(
     assert str(setup.settings.workspace.parent) not in content
 
 
-def test_without_a_recording_it_says_how_to_make_one(setup: Setup, one: EvalCase) -> None:
-    Path(one.file).parent.mkdir()
-    result = run(in_mode(setup, "replay"), one)
-    assert result.outcome == "error"
-    assert "there is no such recording; make it with --record." in result.error
-
-
 @pytest.mark.parametrize("line", ["{}", "no json", '{"key": "", "repeat": 0, "request": {}, "answer": 5}'])
 def test_a_file_that_is_no_recording_is_an_error(setup: Setup, one: EvalCase, line: str) -> None:
     file = recording_of(one, MODEL)
     file.parent.mkdir(parents=True)
     file.write_text(f"{line}\n")
-    result = run(in_mode(setup, "replay"), one)
-    assert result.outcome == "error"
-    assert ".jsonl is no recording" in result.error
+    result = run(setup, one)
+    assert (result.outcome, ".jsonl is no recording" in result.error) == ("error", True)
 
 
 def test_a_link_leads_no_recording_out_of_the_folder(
@@ -125,22 +112,10 @@ def test_a_link_leads_no_recording_out_of_the_folder(
     assert not list(elsewhere.iterdir())
 
 
-def test_the_models_of_this_process_are_not_recorded(setup: Setup) -> None:
+@pytest.mark.parametrize("mode", ["record", "replay"])
+def test_the_models_of_this_process_are_not_recorded(setup: Setup, mode: str) -> None:
     told = case(replies=("Hello.",), file="")
-    for mode in ("record", "replay"):
-        assert run_case(told, "scripted", "with", 0, in_mode(setup, mode)).trajectory.answer == "Hello."
-
-
-def test_breakpoints_and_blocks_make_no_other_request() -> None:
-    tool = {"type": "function", "function": {"name": "add"}}
-    mark = {"cache_control": {"type": "ephemeral"}}
-    plainly: list[Any] = [SystemMessage("One"), HumanMessage(["Two", "Three"])]
-    blocks: list[str | dict[Any, Any]] = [
-        {"type": "text", "text": "Two"},
-        {"type": "text", "text": "Three", **mark},
-    ]
-    marked: list[Any] = [SystemMessage([{"type": "text", "text": "One", **mark}]), HumanMessage(blocks)]
-    assert plain("/skills", marked, [{**tool, **mark}]) == plain("/skills", plainly, [tool])
+    assert run(setup, told, mode, "scripted").trajectory.answer == "Hello."
 
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -150,22 +125,27 @@ def plain(folder: str, messages: list[Any], tools: Any = (), now: datetime = NOW
     return plain_request(messages, tools, names_here({folder: "<skills>"}, now))
 
 
-def prompt(place: str, folder: str, call: str, day: str) -> list[Any]:
-    return [
-        SystemMessage([{"type": "text", "text": f"In {folder}.", "cache_control": {"type": "ephemeral"}}]),
-        HumanMessage(f"It is {day}T10:00:00Z. The file is of 2020-01-01."),
-        AIMessage("", tool_calls=[{"name": "x", "args": {"path": f"{place}/work/a"}, "id": call}]),
-        ToolMessage("exit code 0 (0.21 s, bwrap)", tool_call_id=call),
-    ]
+def test_a_request_is_the_same_on_another_machine_and_day_and_in_other_blocks() -> None:
+    tool = {"type": "function", "function": {"name": "add"}}
+    mark = {"cache_control": {"type": "ephemeral"}}
 
+    def prompt(place: str, folder: str, call: str, day: str, **marked: Any) -> list[Any]:
+        blocks: list[Any] = [
+            {"type": "text", "text": text, **marked} for text in (f"In {folder}.", "2020-01-01")
+        ]
+        system, human = ([blocks[0]], blocks[1]) if marked else (f"In {folder}.", "2020-01-01")
+        return [
+            SystemMessage(system),
+            HumanMessage([f"It is {day}T10:00:00Z.", human]),
+            AIMessage("", tool_calls=[{"name": "x", "args": {"path": f"{place}/work/a"}, "id": call}]),
+            ToolMessage("exit code 0 (0.21 s, bwrap)", tool_call_id=call),
+        ]
 
-def test_a_request_is_the_same_on_another_machine_and_day() -> None:
-    said = prompt("/tmp/skills-agent-eval-ab_12", "/home/a/skills/x", "call_1", "2026-11-23")
-    here = plain("/home/a/skills", said)
+    said = prompt("/tmp/skills-agent-eval-ab_12", "/home/a/skills/x", "call_1", "2026-11-23", **mark)
+    here = plain("/home/a/skills", said, [{**tool, **mark}])
     said = prompt("/var/tmp/x/skills-agent-eval-zz", "/ci/skills/x", "toolu_9", "2027-02-21")
-    there = plain("/ci/skills", said, now=NOW + timedelta(days=90))
-    assert here == there
-    assert "2020-01-01" in here["messages"][1]["content"]
+    assert here == plain("/ci/skills", said, [tool], now=NOW + timedelta(days=90))
+    assert "2020-01-01" in str(here["messages"][1])
 
 
 def test_a_recording_made_on_one_machine_is_played_on_another(
@@ -176,7 +156,7 @@ def test_a_recording_made_on_one_machine_is_played_on_another(
     ran = Call("run_script", {"skill": "adder", "path": "scripts/add.py", "args": ["n.txt"]}, "c2")
     server.answers.extend([Completion("", [load]), Completion("", [ran]), Completion("I wrote it: 3.")])
     allowed = replace(setup, yes=frozenset({"run"}))
-    first = run(in_mode(allowed, "record"), one)
+    first = run(allowed, one, "record")
     assert (first.outcome, first.error) == ("passed", "")
     assert [each.status for each in first.trajectory.calls] == ["ok", "ok"]
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -188,6 +168,6 @@ def test_a_recording_made_on_one_machine_is_played_on_another(
     with open_database(settings) as saver:
         there = make_setup(settings, saver, elsewhere / "skills", yes=frozenset({"run"}))
         moved = structs.replace(one, file=one.file.replace(str(tmp_path), str(elsewhere)))
-        again = run(in_mode(there, "replay"), moved)
+        again = run(there, moved)
     assert (again.outcome, again.error) == ("passed", ""), again.error
     assert [each.tool for each in again.trajectory.calls] == ["load_skill", "run_script"]

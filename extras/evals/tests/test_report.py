@@ -51,12 +51,19 @@ def printed(summary: Summary, *, width: int = 100, is_terminal: bool = False) ->
     return file.getvalue()
 
 
+def page_of(summary: Summary) -> str:
+    file = io.StringIO()
+    pytest.importorskip("skills_agent.evals.report.page").write_page(file, summary)
+    return file.getvalue()
+
+
 def test_the_answer_is_whether_the_skill_helps_and_what_passed() -> None:
     (tone, compared), passed = answers(both())
     assert tone == "better"
     assert "10 better, 0 worse, 2 the same" in compared
     assert (passed[0], passed[1].partition(":")[0]) == ("failed", "10 of 12 runs passed")
-    assert printed(both()).splitlines()[-1] == passed[1]
+    assert printed(both(), width=40).splitlines()[-1] == passed[1]
+    assert printed(both(), width=40) == printed(both(), width=1_000)
     assert [*answers(both(wrong=0))][1][0] == "passed"
     assert next(answers(both(wrong=12)))[0] == "open"
 
@@ -65,6 +72,7 @@ def test_a_run_of_nothing_has_a_report() -> None:
     summary = summarise(head([]), [])
     assert [sentence for _, sentence in answers(summary)] == ["Nothing was run."]
     assert printed(summary)
+    assert "Nothing was run." in page_of(summary)
 
 
 def test_faults_say_why_and_which_thread_shows_it() -> None:
@@ -76,22 +84,13 @@ def test_faults_say_why_and_which_thread_shows_it() -> None:
     assert "skills-agent threads show eval-c1" in said
 
 
-def test_a_row_is_a_line_in_a_pipe_however_wide_the_terminal_would_be() -> None:
-    assert printed(both(), width=40) == printed(both(), width=1_000)
-
-
 @pytest.mark.parametrize(("width", "is_terminal"), [(40, True), (80, False)])
-def test_hostile_texts_cannot_steer_the_terminal(width: int, is_terminal: bool) -> None:
+def test_hostile_texts_cannot_steer_the_terminal_or_the_page(width: int, is_terminal: bool) -> None:
     said = printed(hostile(), width=width, is_terminal=is_terminal)
     assert "octocat" in said
     assert not set(said) & set("\u202e\ud800")
     assert "\x1b[2J" not in said
-
-
-def page_of(summary: Summary) -> str:
-    file = io.StringIO()
-    pytest.importorskip("skills_agent.evals.report.page").write_page(file, summary)
-    return file.getvalue()
+    assert_loads_nothing(page_of(hostile()))
 
 
 def test_a_page_names_each_case_as_its_file_does_and_says_which_run_is_shown() -> None:
@@ -101,8 +100,3 @@ def test_a_page_names_each_case_as_its_file_does_and_says_which_run_is_shown() -
     assert "<title>Evals of a</title>" in page
     assert '"chip flaky">flaky</b> Do what c0 says <small>with the skill 50 %</small>' in page
     assert "With the skill: failed (run 1 of 2)" in page
-
-
-def test_the_page_is_well_formed_and_loads_and_runs_nothing() -> None:
-    assert_loads_nothing(page_of(hostile()))
-    assert "Nothing was run." in page_of(summarise(head([]), []))

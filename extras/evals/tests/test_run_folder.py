@@ -27,13 +27,16 @@ def run(tmp_path: Path) -> RunFolder:
 def test_a_run_is_read_as_it_was_kept(run: RunFolder, tmp_path: Path) -> None:
     for number in range(3):
         run.append(result(number))
+    run.append(result(0, "failed"))  # what is there twice counts once
     run.finish("it was interrupted")
     again = RunFolder.open(tmp_path, "r1")
-    assert again.head == run.head
-    assert again.head.partial == "it was interrupted"
+    assert (again.head, again.head.partial) == (run.head, "it was interrupted")
     assert again.results() == [result(number) for number in range(3)]
     assert RunFolder.open(tmp_path, str(run.folder)).head == run.head
     assert ids(tmp_path) == ["r1"]
+    assert (run.folder.parent / ".gitignore").read_text() == "*\n"
+    with pytest.raises(EvalError, match=r"there is no such run\. Known: r1"):
+        RunFolder.open(tmp_path, "r2")
 
 
 @pytest.mark.parametrize("cut", range(1, 30))
@@ -44,14 +47,7 @@ def test_a_line_that_a_kill_cut_is_dropped_and_the_next_one_is_whole(run: RunFol
     file.write_bytes(file.read_bytes()[:-cut])
     assert run.results() == [result(0), *([result(1)] if cut == 1 else [])]
     run.append(result(2))
-    assert run.results()[-1] == result(2)
-    assert run.results()[0] == result(0)
-
-
-def test_what_is_there_twice_counts_once(run: RunFolder) -> None:
-    run.append(result(0))
-    run.append(result(0, "failed"))
-    assert run.results() == [result(0)]
+    assert (run.results()[0], run.results()[-1]) == (result(0), result(2))
 
 
 @given(st.binary(max_size=300))
@@ -63,11 +59,8 @@ def test_any_bytes_are_results_or_one_error(tmp_path_factory: pytest.TempPathFac
 
 
 def test_one_process_at_a_time_works_on_a_run(run: RunFolder, tmp_path: Path) -> None:
-    with (
-        run.held(),
-        pytest.raises(EvalError, match="another process"),
-        RunFolder.open(tmp_path, "r1").held(),
-    ):
+    other = RunFolder.open(tmp_path, "r1").held()
+    with run.held(), pytest.raises(EvalError, match="another process"), other:
         pass
     with RunFolder.open(tmp_path, "r1").held():
         pass
@@ -77,16 +70,6 @@ def test_one_process_at_a_time_works_on_a_run(run: RunFolder, tmp_path: Path) ->
 def test_what_is_no_id_leads_nowhere(tmp_path: Path, name: str) -> None:
     with pytest.raises(EvalError):
         RunFolder.open(tmp_path, name)
-
-
-def test_a_run_that_is_not_there_names_those_that_are(run: RunFolder, tmp_path: Path) -> None:
-    del run
-    with pytest.raises(EvalError, match=r"there is no such run\. Known: r1"):
-        RunFolder.open(tmp_path, "r2")
-
-
-def test_runs_stay_out_of_a_repository(run: RunFolder) -> None:
-    assert (run.folder.parent / ".gitignore").read_text() == "*\n"
 
 
 def test_a_link_of_the_workspace_leads_no_run_elsewhere(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.agents import write_skill
 from tests.machine import needs_bwrap
 
 AGENTS = Path(__file__).resolve().parents[3] / "benchmarks" / "agents"
+IMAGE = "environment/Dockerfile"
 DOCKERFILE = "FROM python:3.11-slim\nWORKDIR /root\nCOPY in /root/in\nCOPY skills /root/.claude/skills\n"
 TEST = """
 from pathlib import Path
@@ -40,7 +41,7 @@ def write_task(tmp_path: Path) -> WriteTask:
         files = {
             "task.toml": "[agent]\ntimeout_sec = 60.0\n",
             "instruction.md": "Write the total of /root/in/n.txt to `/root/total.txt`, here in /root.",
-            "environment/Dockerfile": DOCKERFILE,
+            IMAGE: DOCKERFILE,
             "environment/in/n.txt": "1\n2\n3\n",
             "tests/test.sh": "pytest --ctrf /logs/c.json /tests/test_outputs.py -rA\n",
             "tests/test_outputs.py": TEST,
@@ -52,12 +53,6 @@ def write_task(tmp_path: Path) -> WriteTask:
         return task
 
     return write
-
-
-def reason(bench: Any, tmp_path: Path) -> str:
-    (laid,) = bench.cases(tmp_path / "checkout", tmp_path / "laid")
-    assert laid.folder is None
-    return str(laid.reason)
 
 
 @needs_bwrap
@@ -80,23 +75,18 @@ def test_a_case_has_the_paths_of_its_workspace_and_nothing_of_the_solution(
     assert case.turns == ("Write the total of in/n.txt to `total.txt`, here in ./.",)
     assert (case.skill, case.seconds, [*case.copies]) == ("adder", 60.0, ["in"])
     assert (laid.folder / ".agent" / "skills" / "adder" / "SKILL.md").is_file()
-    assert not [*laid.folder.rglob("solve.sh")]
-    assert not [*laid.folder.rglob("Dockerfile")]
+    assert not [each for name in ("solve.sh", "Dockerfile") for each in laid.folder.rglob(name)]
 
 
 @pytest.mark.parametrize(
     ("path", "text", "why"),
     [
-        (
-            "environment/Dockerfile",
-            DOCKERFILE + "RUN apt-get install -y python3 ffmpeg\n",
-            "needs ffmpeg of apt-get",
-        ),
-        ("environment/Dockerfile", DOCKERFILE + "RUN pip install none-such==1.0\n", "pip install none-such"),
-        ("environment/Dockerfile", DOCKERFILE + "RUN service nginx start\n", "runs `service nginx start`"),
-        ("environment/Dockerfile", "FROM postgres:17\n", "is built on postgres:17"),
-        ("environment/Dockerfile", DOCKERFILE + "COPY ../../other /root/\n", "has no ../../other"),
-        ("environment/Dockerfile", DOCKERFILE + "COPY in /root/../etc/\n", "has files in /root/../etc"),
+        (IMAGE, DOCKERFILE + "RUN apt-get install -y python3 ffmpeg\n", "needs ffmpeg of apt-get"),
+        (IMAGE, DOCKERFILE + "RUN pip install none-such==1.0\n", "pip install none-such"),
+        (IMAGE, DOCKERFILE + "RUN service nginx start\n", "runs `service nginx start`"),
+        (IMAGE, "FROM postgres:17\n", "is built on postgres:17"),
+        (IMAGE, DOCKERFILE + "COPY ../../other /root/\n", "has no ../../other"),
+        (IMAGE, DOCKERFILE + "COPY in /root/../etc/\n", "has files in /root/../etc"),
         ("tests/test_outputs.py", "import requests\n", "uses the network: `import requests`"),
         ("tests/test_outputs.py", 'open("/etc/nginx.conf")\n', "tests /etc/nginx.conf"),
         ("task.toml", '[solution.env]\nKEY = "${KEY}"\n', "needs the secret KEY"),
@@ -106,7 +96,8 @@ def test_what_needs_more_than_a_workspace_is_left_out(
     bench: Any, write_task: WriteTask, tmp_path: Path, path: str, text: str, why: str
 ) -> None:
     write_task(**{path: text})
-    assert why in reason(bench, tmp_path)
+    (laid,) = bench.cases(tmp_path / "checkout", tmp_path / "laid")
+    assert (laid.folder, why in laid.reason) == (None, True)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +110,8 @@ def test_no_link_leads_out_of_a_task(bench: Any, write_task: WriteTask, tmp_path
         link.rename(tmp_path / "elsewhere" / "it")
     (tmp_path / "elsewhere" / "it").touch()
     link.symlink_to(tmp_path / "elsewhere" / "it")
-    assert reason(bench, tmp_path)
+    (laid,) = bench.cases(tmp_path / "checkout", tmp_path / "laid")
+    assert (laid.folder, bool(laid.reason)) == (None, True)
     assert not [each for each in (tmp_path / "laid").rglob("*") if each.name in {"it", "n.txt", "more.txt"}]
 
 

@@ -18,11 +18,8 @@ ROWS = [
 @pytest.fixture
 def folder(cli: CommandLine) -> Path:
     """Return the folder of a skill with requests beside it."""
-    folder = cli.workspace / ".agent" / "skills" / "table-helper"
-    (folder / "evals").mkdir(parents=True)
-    (folder / "SKILL.md").write_text(SKILL)
-    (folder / "evals" / "triggers.json").write_text(json.dumps(ROWS))
-    return folder
+    cli.write(".agent/skills/table-helper/evals/triggers.json", json.dumps(ROWS))
+    return cli.write(".agent/skills/table-helper/SKILL.md", SKILL).parent
 
 
 @pytest.mark.usefixtures("folder")
@@ -39,17 +36,11 @@ def test_requests_that_go_wrong_are_shown_with_who_got_them_and_why(cli: Command
 
 
 def test_requests_come_from_a_file_of_the_persons(cli: CommandLine, folder: Path, tmp_path: Path) -> None:
-    (folder / "evals" / "triggers.json").unlink()
+    file = (folder / "evals" / "triggers.json").rename(tmp_path / "requests.json")
     nothing = cli.run("eval", "--triggers", "table-helper")
-    assert nothing.code == 2
-    assert "should_trigger" in nothing.err
-    (file := tmp_path / "requests.json").write_text(json.dumps(ROWS))
+    assert (nothing.code, "should_trigger" in nothing.err) == (2, True)
     value = cli.run("eval", "--triggers", "table-helper", str(file), "--json").value
     assert len(value["requests"]) == 3
-
-
-def test_a_skill_that_only_a_person_loads_is_triggered_by_nothing(cli: CommandLine, folder: Path) -> None:
     (folder / "SKILL.md").write_text(SKILL.replace("---\nSum", "disable-model-invocation: true\n---\nSum"))
-    done = cli.run("eval", "--triggers", "table-helper")
-    assert done.code == 2
-    assert "only a person loads table-helper" in done.err
+    done = cli.run("eval", "--triggers", "table-helper", str(file))
+    assert (done.code, "only a person loads table-helper" in done.err) == (2, True)
