@@ -15,7 +15,6 @@ from pathlib import Path
 USER = "postgres"
 """Who owns the server: root may not run it, so there it is the account that the package makes."""
 START_SECONDS = 60
-_ATTEMPTS = 3
 
 
 class NoPostgresError(Exception):
@@ -106,34 +105,23 @@ def run_as_owner(command: list[str | Path]) -> None:
     owner = {"user": USER, "group": USER, "extra_groups": []} if os.geteuid() == 0 else {}
     # pg_ctl hands its output to the server, which would keep a pipe open for ever.
     with tempfile.TemporaryFile() as output:
-        done = subprocess.run(
-            [str(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd="/",
-            env={"PATH": os.defpath, "LC_ALL": "C"},
-            **owner,  # type: ignore[call-overload]  # the user's name, its group's, and no other groups
-        )
+        done = subprocess.run(  # type: ignore[call-overload]  # the names of a user and a group
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd="/",
+            env={"PATH": os.defpath, "LC_ALL": "C"}, **owner,
+        )  # fmt: skip
         output.seek(0)
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, command, output.read().decode())
 
 
 def _candidates() -> Iterator[Path]:
-    if found := shutil.which("initdb"):
+    if initdb := shutil.which("initdb"):
         # What is on PATH may be a link; the server looks for its other programs beside itself.
-        yield Path(found).resolve().parent
+        yield Path(initdb).resolve().parent
     if config := shutil.which("pg_config"):
         yield Path(subprocess.check_output([config, "--bindir"], text=True).strip())
-    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version, reverse=True)
-
-
-def _version(folder: Path) -> float:
-    try:
-        return float(folder.parent.name)
-    except ValueError:
-        return 0.0
+    found = Path("/usr/lib/postgresql").glob("[0-9]*/bin")
+    yield from sorted(found, key=lambda folder: float(folder.parent.name), reverse=True)
 
 
 def _make_cluster(binaries: Path, folder: Path, password: str, settings: tuple[str, ...]) -> None:
@@ -141,39 +129,27 @@ def _make_cluster(binaries: Path, folder: Path, password: str, settings: tuple[s
     secret.write_text(password, encoding="ascii")
     if os.geteuid() == 0:
         shutil.chown(secret, USER)
-    run_as_owner(
-        [
-            binaries / "initdb",
-            "--no-sync",
-            "--no-locale",
-            "--encoding=UTF8",
-            f"--username={USER}",
-            "--auth=scram-sha-256",
-            f"--pwfile={secret}",
-            f"--pgdata={folder / 'data'}",
-        ]
-    )
+    options = ("--no-sync", "--no-locale", "--encoding=UTF8", f"--username={USER}", "--auth=scram-sha-256")
+    run_as_owner([binaries / "initdb", *options, f"--pwfile={secret}", f"--pgdata={folder / 'data'}"])
     with (folder / "data" / "postgresql.conf").open("a", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in settings)
 
 
 def _started(binaries: Path, folder: Path, password: str) -> Postgres:
     """Start on a free port, and on another where somebody took it in between."""
-    for attempt in range(_ATTEMPTS):
+    while True:
         server = Postgres(binaries, folder, _free_port(), password)
         try:
             server.start()
         except subprocess.CalledProcessError as error:
             log = (folder / "log").read_text(encoding="utf-8", errors="replace")
-            if "Address already in use" not in log or attempt == _ATTEMPTS - 1:
+            if "Address already in use" not in log:
                 raise RuntimeError(f"The server does not start: {error.output}\n{log}") from error
+            (folder / "log").unlink()
         else:
             return server
-    raise AssertionError
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -38,11 +38,9 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.touched: set[str] = set()
-        listed = subprocess.check_output(
-            ["git", "ls-files", "-co", "--exclude-standard", *PARTS, "extras", "docs", "README.md", SUITE],
-            cwd=PROJECT,
-            text=True,
-        )
+        kept = [*PARTS, "extras", "docs", "README.md", SUITE]
+        listing = ["git", "ls-files", "-co", "--exclude-standard", *kept]
+        listed = subprocess.check_output(listing, cwd=PROJECT, text=True)
         for name in filter(lambda name: (PROJECT / name).is_file(), listed.splitlines()):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -59,26 +57,21 @@ class Copy:
         self.touched.add(name)
         (self.folder / name).write_text(text, encoding="utf-8")
 
-    def edit(self, name: str, before: str, after: str) -> None:
-        """Put `after` behind the one place that reads `before`."""
+    def edit(self, name: str, *changes: str) -> None:
+        """Put the second of two texts behind the one place of a file that reads the first, and so on."""
         text = (self.folder / name).read_text(encoding="utf-8")
-        assert text.count(before) == 1, f"{name} has {text.count(before)} places that read {before!r}"
-        self.write(name, text.replace(before, before + after))
+        for before, after in zip(changes[::2], changes[1::2], strict=True):
+            assert text.count(before) == 1, f"{name} has {text.count(before)} places that read {before!r}"
+            text = text.replace(before, before + after)
+        self.write(name, text)
 
     def run(self, *words: str) -> str:
         """Run Python on the copy and return what it prints."""
+        variables = {"PYTHONPATH": str(self.folder / "import"), "HOME": str(self.folder.parent / "home")}
         done = subprocess.run(
-            [sys.executable, *words],
-            cwd=self.folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(self.folder / "import"),
-                "HOME": str(self.folder.parent / "home"),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [sys.executable, *words], cwd=self.folder, env={**os.environ, **variables}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -101,10 +94,7 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path / "project")
 
 
-def test_a_node_takes_five_files(copy: Copy) -> None:
-    copy.write(
-        "nodes/rest.py",
-        '''"""rest: nothing, for a moment."""
+REST = '''"""rest: nothing, for a moment."""
 
 from langgraph.runtime import Runtime
 
@@ -115,26 +105,26 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 def rest(state: AgentState, runtime: Runtime[Context]) -> AgentUpdate:
     """Change nothing."""
     return AgentUpdate()
-''',
-    )
-    build = "graph/build.py"
+'''
+EDGES = '    ("discover", "tired", "rest"),\n    ("rest", "rested", "decide"),\n'
+
+
+def test_a_node_takes_five_files(copy: Copy) -> None:
+    copy.write("nodes/rest.py", REST)
     copy.edit(
-        build, "from skills_agent.nodes.load import load\n", "from skills_agent.nodes.rest import rest\n"
+        "graph/build.py",
+        *("from skills_agent.nodes.load import load\n", "from skills_agent.nodes.rest import rest\n"),
+        *('    ("summarize", "no skill asked for", "decide"),\n', EDGES),
+        *("    after_load,\n", "    after_rest,\n", "    return {\n", "        rest: rest,\n"),
+        *('    "discover": after_discover,\n', '    "rest": after_rest,\n'),
     )
     copy.edit(
-        build, '    ("summarize", "no skill asked for", "decide"),\n', '    ("discover", "tired", "rest"),\n'
+        "graph/routes.py",
+        '    """Summarize older turns first where the history takes too much of the model\'s window."""\n',
+        '    if not state.get("answer"):\n        return "tired"\n',
+        'AfterSummarize = Literal["a skill is asked for", "no skill asked for"]\n',
+        '\n\ndef after_rest(state: AgentState) -> str:\n    return "rested"\n',
     )
-    copy.edit(build, '    ("discover", "tired", "rest"),\n', '    ("rest", "rested", "decide"),\n')
-    copy.edit(build, "    after_load,\n", "    after_rest,\n")
-    copy.edit(build, '    "discover": after_discover,\n', '    "rest": after_rest,\n')
-    copy.edit(build, "    return {\n", "        rest: rest,\n")
-    routes = "graph/routes.py"
-    summary = (
-        '    """Summarize older turns first where the history takes too much of the model\'s window."""\n'
-    )
-    copy.edit(routes, summary, '    if not state.get("answer"):\n        return "tired"\n')
-    label = 'AfterSummarize = Literal["a skill is asked for", "no skill asked for"]\n'
-    copy.edit(routes, label, '\n\ndef after_rest(state: AgentState) -> str:\n    return "rested"\n')
     copy.edit("README.md", "    turn --> decide\n", "    discover -- tired --> rest\n    rest --> decide\n")
     copy.write("docs/graph.mmd", copy.run("-c", DRAW))
 
@@ -143,6 +133,13 @@ def rest(state: AgentState, runtime: Runtime[Context]) -> AgentUpdate:
     assert answer
     assert "discover -. &nbsp;tired&nbsp; .-> rest" in (copy.folder / "docs/graph.mmd").read_text()
     assert len(copy.touched) <= 5, copy.touched
+
+
+LIMIT = """
+from skills_agent.graph import Settings
+from skills_agent.state.context import Context
+print(Context(max_rests=1).narrow(Settings(max_rests=5)).max_rests)
+"""
 
 
 def test_a_limit_takes_three_files(copy: Copy) -> None:
@@ -158,12 +155,7 @@ def test_a_limit_takes_three_files(copy: Copy) -> None:
     )
     copy.make_docs()
 
-    lowered = copy.run(
-        "-c",
-        "from skills_agent.graph import Settings\n"
-        "from skills_agent.state.context import Context\n"
-        "print(Context(max_rests=1).narrow(Settings(max_rests=5)).max_rests)",
-    )
+    lowered = copy.run("-c", LIMIT)
 
     assert lowered == "1"
     assert "`max_rests`" in (copy.folder / "docs/settings.md").read_text(encoding="utf-8")
@@ -171,26 +163,13 @@ def test_a_limit_takes_three_files(copy: Copy) -> None:
 
 
 def test_a_tool_takes_three_files_and_the_generated_table(copy: Copy) -> None:
-    copy.write(
-        "graph/tools/dice.py",
-        '''"""A die."""
-
-
-def roll_die(sides: int) -> str:
-    """Roll a die."""
-    return str(sides + 1)
-''',
-    )
-    tools = "graph/tools/__init__.py"
+    die = 'def roll_die(sides: int) -> str:\n    """Roll a die."""\n    return str(sides + 1)\n'
+    copy.write("graph/tools/dice.py", f'"""A die."""\n\n\n{die}')
+    declared = "from skills_agent.graph.tools.declare import declare\n"
     copy.edit(
-        tools,
-        "from skills_agent.graph.tools.declare import declare\n",
-        "from skills_agent.graph.tools.dice import roll_die\n",
-    )
-    copy.edit(
-        tools,
-        "        declare(update_plan),\n",
-        "        declare(roll_die),\n",
+        "graph/tools/__init__.py",
+        *(declared, "from skills_agent.graph.tools.dice import roll_die\n"),
+        *("        declare(update_plan),\n", "        declare(roll_die),\n"),
     )
     copy.edit(
         "skills/policy/tool_spec.py", "_OWN: Final = (\n", '    ToolSpec(name="roll_die", risk="read"),\n'
@@ -207,6 +186,13 @@ def roll_die(sides: int) -> str:
     assert len(copy.touched - {"docs/policy.md"}) <= 3, copy.touched
 
 
+FEELS = """
+from skills_agent.graph import Settings
+from skills_agent.graph.settings import make_registry
+print(make_registry(Settings()).refresh().find('sunny').mood)
+"""
+
+
 def test_a_frontmatter_field_takes_four_files(copy: Copy) -> None:
     copy.edit(
         "skills/format/fields.py",
@@ -219,14 +205,7 @@ def test_a_frontmatter_field_takes_four_files(copy: Copy) -> None:
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: sunny\ndescription: Shines.\nmood: bright\n---\nShine.\n")
 
-    mood = copy.run(
-        "-c",
-        "from skills_agent.graph import Settings\n"
-        "from skills_agent.graph.settings import make_registry\n"
-        "print(make_registry(Settings()).refresh().find('sunny').mood)",
-    )
-
-    assert mood == "bright"
+    assert copy.run("-c", FEELS) == "bright"
     assert "`mood`" in (copy.folder / "docs/skills.md").read_text(encoding="utf-8")
     assert len(copy.touched) <= 4, copy.touched
 
@@ -270,8 +249,8 @@ def test_a_link_of_the_chain_takes_two_files(copy: Copy) -> None:
         "nodes/act.py",
         "from skills_agent.nodes.links.fitted import fitted\n",
         "from skills_agent.nodes.links.heard import heard\n",
+        *("judged, again, hooked, once, fitted", ", heard"),
     )
-    copy.edit("nodes/act.py", "judged, again, hooked, once, fitted", ", heard")
     (copy.folder / "orders.csv").write_text("region,amount\nnorth,3\n")
 
     ask = ("What is the total amount in orders.csv?", "--model", "offline", "--yes", "run")

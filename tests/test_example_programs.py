@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,17 @@ import httpx
 import pytest
 
 from tests.machine import needs_part
-from tests.openai_server import KEY, Answer, Call, Completion, OpenAIServer, openai_server
+from tests.openai_server import KEY, Answer, Call, Completion, OpenAIServer
 
 pytestmark = needs_part("parts")
 FOLDER = Path(__file__).parents[1] / "examples"
 PROGRAMS = sorted(FOLDER.glob("*.py"))
 
 
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with openai_server() as serving:
-        yield serving
-
-
 def start(server: OpenAIServer, folder: Path, *words: str, **more: Any) -> "subprocess.Popen[str]":
-    keys = {
-        "OPENAI_API_KEY": KEY,
-        "OPENAI_BASE_URL": server.base_url,
-        "XDG_STATE_HOME": str(folder / "state"),
-    }
-    environment = {**os.environ, **keys, "PYTHONPATH": str(FOLDER), "PYTHONUNBUFFERED": "1"}
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url, "PYTHONPATH": str(FOLDER)}
+    own = {**keys, "XDG_STATE_HOME": str(folder / "state"), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, **own}
     return subprocess.Popen(
         [sys.executable, *words], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, **more
     )

@@ -30,11 +30,8 @@ def test_evals_of_the_bundled_skills_stay_with_the_source() -> None:
     setup = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]
     patterns = setup["exclude-package-data"]["*"]  # for setuptools a `*` is any text, also one with `/`
     files = [path for path in (PROJECT / "skills" / "bundled").glob("*/**/*") if path.is_file()]
-    left_out = {
-        path
-        for path in files
-        if any(fnmatch(path.relative_to(PROJECT / "skills").as_posix(), each) for each in patterns)
-    }
+    names = {path: path.relative_to(PROJECT / "skills").as_posix() for path in files}
+    left_out = {path for path in files if any(fnmatch(names[path], each) for each in patterns)}
     evals = {path for path in files if "evals" in path.parts}
     assert evals
     assert left_out - {path for path in files if "__pycache__" in path.parts} == evals

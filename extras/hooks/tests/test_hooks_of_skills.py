@@ -1,7 +1,8 @@
-"""Hooks of a skill: who lets them run, and how long they live."""
+"""Hooks of a skill: who lets them run, how long they live, and what is kept of them in a thread."""
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
 
-from skills_agent.graph import Subagent, build_graph
+from skills_agent.graph import Subagent, Threads, build_graph
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.state.context import Context
 from tests.agents import Agent, CutOff, Notes, call, calls, write_skill
@@ -169,6 +171,40 @@ def test_a_hook_that_allows_skips_no_question(turn: Turn) -> None:
 def test_once_is_once_for_a_load(turn: Turn) -> None:
     agent = turn(DENY, calls(WRITE), OTHER, UNLOAD, LOAD, OTHER, more="\n          once: true")
     assert ["Not run" in each for each in results(agent)] == [True, False, True]
+
+
+def test_an_answer_that_is_revoked_holds_no_more(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_hooked(skills_dir, "PreToolUse", "exit 0")
+    agent = make_agent([LOAD, "one", calls(WRITE), "two"], **ASKED)
+    agent.say("hi")
+    agent.answer(APPROVE)
+    Threads(agent.graph).revoke(agent.thread, *agent.values["grants"])
+    agent.say("again")
+    assert "nobody has approved its hooks" in results(agent)[0]
+
+
+def test_hooks_whose_version_is_gone_have_denied(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path
+) -> None:
+    write_hooked(skills_dir, "PreToolUse", "exit 0")
+    agent = make_agent([LOAD, "one", calls(WRITE), "two"], require_approval_for=())
+    agent.say("hi")
+    for folder in (skills_dir, *(tmp_path / "home").rglob("snapshots")):
+        shutil.rmtree(folder)
+    agent.say("again")
+    assert "a hook of the skill alpha denies it" in results(agent)[0]
+
+
+def test_what_a_hook_says_is_said_once_where_the_tool_asks(make_agent: MakeAgent) -> None:
+    notes = Notes()
+    notes.question = "really?"
+    own = {"PreToolUse": [{"hooks": [{"command": """echo '{"systemMessage": "mind it"}'"""}]}]}
+    note = calls(call("note", text="a"))
+    agent = make_agent([note, "done"], tools=[notes.tool], hooks_handlers=own, require_approval_for=())
+    agent.say("hi")
+    (question,) = agent.state.interrupts
+    agent.run(Command(resume={question.id: "yes"}))
+    assert results(agent, "note")[0].count("mind it") == 1
 
 
 @contextmanager

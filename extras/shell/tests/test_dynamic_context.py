@@ -19,10 +19,10 @@ from skills_agent.skills.sources import MemorySource
 from tests.agents import Agent, Recorder, call, calls, write_skill
 from tests.forked import run_forked
 from tests.kit import MakeAgent
-from tests.openai_server import Answer, Call, Completion, OpenAIServer, error
+from tests.openai_server import Call, Completion
 from tests.strict_providers import PROVIDERS, strict_server
-from tests.strict_templates import FAMILIES
 
+pytestmark = pytest.mark.usefixtures("every_template_takes_the_prompts")
 BODY = """
 Note: !`cat note.txt && echo x >> ran.txt`
 ```!
@@ -58,10 +58,9 @@ def make(make_agent: MakeAgent, model: Recorder, skills_dir: Path, workspace: Pa
 
 def called(agent: Agent) -> list[str]:
     """Return the commands that were called; each names its skill."""
-    wanted = [each["args"] for message in agent.transcript for each in getattr(message, "tool_calls", ())]
-    found = [args for args in wanted if "command" in args]
-    assert {args["skill"] for args in found} <= {"alpha"}
-    return [args["command"] for args in found]
+    made = [each["args"] for message in agent.transcript for each in getattr(message, "tool_calls", ())]
+    assert {args["skill"] for args in made if "command" in args} <= {"alpha"}
+    return [args["command"] for args in made if "command" in args]
 
 
 @pytest.mark.parametrize("sandbox", ["off", "require"])
@@ -71,11 +70,8 @@ def test_the_model_reads_the_output_below_the_instructions(make: Make, sandbox: 
     assert agent.say("go")["answer"] == "done"
     assert called(agent) == COMMANDS
     marked = f"Note: `{COMMANDS[0]}` {CALLED}\n```\n{COMMANDS[1]}\n```\n{CALLED}"
-    assert (
-        model.texts[1].index(marked)
-        < model.texts[1].index("blue")
-        < model.texts[1].index("stdout:\none\ntwo")
-    )
+    places = [model.texts[1].index(text) for text in (marked, "blue", "stdout:\none\ntwo")]
+    assert places == sorted(places)
     assert model.texts[1].endswith(f"{FOLLOW}\nThe user asked: go")
     agent.say("more")
     assert FOLLOW not in str(model.prompts[2][-1].content)
@@ -83,21 +79,19 @@ def test_the_model_reads_the_output_below_the_instructions(make: Make, sandbox: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "why", "tells_how"),
+    ("settings", "why"),
     [
-        ({"dynamic_context": "off"}, "the setting dynamic_context is off", True),
-        ({"enable_run_command": "off"}, "no shell here: the operator turned it off", False),
-        ({"exclude_tools": ("run_command",)}, "run_command is left out", False),
+        ({"dynamic_context": "off"}, "the setting dynamic_context is off"),
+        ({"enable_run_command": "off"}, "no shell here: the operator turned it off"),
+        ({"exclude_tools": ("run_command",)}, "run_command is left out"),
     ],
 )
-def test_they_stay_text_where_none_may_run(
-    make: Make, model: Recorder, settings: Any, why: str, tells_how: bool
-) -> None:
+def test_they_stay_text_where_none_may_run(make: Make, model: Recorder, settings: Any, why: str) -> None:
     agent = make(**settings)
     agent.say("/alpha")
     assert called(agent) == []
     assert f"Left as text in alpha: 2 commands ({why}" in model.texts[0]
-    assert ("Run what you need of it yourself." in model.texts[0]) == tells_how
+    assert ("Run what you need of it yourself." in model.texts[0]) == ("dynamic_context" in settings)
     assert "Note: !`cat note.txt" in model.texts[0]
 
 
@@ -127,7 +121,7 @@ def test_the_files_of_the_skill_are_those_that_were_loaded(make: Make, skills_di
     agent = make("!`cat ${CLAUDE_SKILL_DIR}/SKILL.md`")
     agent.say("/alpha")
     assert called(agent) == ["cat $SKILL_DIR/SKILL.md"]
-    assert "name: alpha" in agent.tool_messages("run_command")[0].text
+    assert "name: alpha" in agent.results("run_command")[0]
 
 
 def test_each_activation_makes_its_own_calls(make: Make, model: Recorder) -> None:
@@ -198,30 +192,12 @@ def test_a_killed_command_runs_again_only_if_a_person_says_so(make: Make, worksp
         assert len(called(agent)) == 1
 
 
-def graph_of(make: Make, model: Any) -> Any:
-    """Return the graph of the agent for a real client of models."""
-    return build_graph(make().settings, model=model).compile(InMemorySaver())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_strict_providers_take_the_calls(make: Make, provider: str) -> None:
     with strict_server(provider) as server:
         server.replies.append(Completion("", [Call("load_skill", {"name": "alpha"}, "call_0")]))
-        graph = graph_of(make, server.model())
+        graph = build_graph(make().settings, model=server.model()).compile(InMemorySaver())
         for text in ("go", "/alpha again"):
             assert graph.invoke({"messages": [HumanMessage(text)]}, CONFIG)["answer"] == "Well."
         assert server.faults == []
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_strict_templates_take_them(make: Make, server: OpenAIServer, family: str) -> None:
-    refused: list[str] = []
-
-    def respond(body: dict[str, Any]) -> Answer:
-        refused.extend(FAMILIES[family](body))
-        fault, refused[:] = "; ".join(refused), ()
-        return error(400, fault) if fault else Completion(f"Well, {len(body['messages'])}.")
-
-    server.respond = respond
-    assert graph_of(make, "openai:m").invoke(ASKED, CONFIG)["answer"].startswith("Well")

@@ -1,10 +1,16 @@
 """Entries of allowed-tools about command lines: what they permit, what slips through them (nothing), bans."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.shell import lines
+from skills_agent.shell.git_commands import WRITES
+from skills_agent.shell.reading import WRITING_OPTIONS
+from skills_agent.skills.policy.command_patterns import ANY
 from skills_agent.skills.policy.patterns import Call, Grammar, any_permits
 
 GRAMMAR = Grammar(lines=lines)
@@ -179,3 +185,25 @@ def test_a_pattern_of_many_stars_costs_nothing() -> None:
     entry = GRAMMAR.parse(f"Bash(git {'*a' * 400}b)")
     assert not entry.permits(command(f"git {'a' * 50_000}"))
     assert not GRAMMAR.parse(f"Read({'**/a/' * 200}b)").permits(file("read_file", "a/" * 2_000 + "c"))
+
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+def test_the_patterns_of_the_docs_are_understood_and_reading_ones_write_nothing() -> None:
+    pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
+    written = "".join(page.read_text(encoding="utf-8") for page in pages)
+    texts = {*re.findall(r"(?<![\w-])(?:Bash|run_command)\([^`()]*\)", written)}
+    wide = [entry for entry in map(GRAMMAR.parse, texts) if entry.command and entry.command[-1] == ANY]
+    reading = [entry for entry in wide if _reads(*(entry.command or ()))]
+    assert {"Bash(git diff:*)", "run_command(git log:*)"} <= {entry.text for entry in reading}
+    for entry in reading:
+        plain = " ".join((entry.command or ())[:-1])
+        assert entry.permits(command(f"{plain} -3 x"))
+        for option in WRITING_OPTIONS[plain.split()[0]]:
+            for more in (f"{option}=x", f"{option} x", f"x {option[:5]}=x", "$X", "*.md"):
+                assert not entry.permits(command(f"{plain} {more}")), (entry.text, more)
+
+
+def _reads(program: str, second: str = ANY, *_: str) -> bool:
+    return program in WRITING_OPTIONS and (program != "git" or second not in {ANY, *WRITES})
