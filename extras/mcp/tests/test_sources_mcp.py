@@ -307,21 +307,20 @@ def test_redirects_are_not_followed_to_another_host(server: Skills, source: McpS
         assert other.requests == []
 
 
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-
-
-@pytest.mark.parametrize(
-    "raw", [HEAD + b"Content-Length: 500\r\n\r\n{", HEAD + b"\r\n" + b" " * 25_000_000], ids=["dies", "huge"]
-)
-def test_a_server_that_dies_or_never_ends_in_a_load_is_an_error_of_this_load(
-    server: Skills, source: McpSource, raw: bytes
+@pytest.mark.parametrize("way", ["dies", "sends too much"])
+def test_a_server_that_fails_in_the_middle_of_a_load_is_an_error_of_this_load(
+    server: Skills, source: McpSource, way: str
 ) -> None:
     registry = Registry([source])
     (found,) = registry.refresh().skills
-    server.answers = lambda method: raw if method == "resources/read" else None
-    with pytest.raises(SkillUnreadableError, match="MCP server far"):
+    cut = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+    if way == "dies":
+        server.answers = lambda method: cut if method == "resources/read" else None
+    else:
+        server.of_file = lambda _, raw: b"x" * 25_000_000
+    with pytest.raises(SkillUnreadableError, match="MCP server far: it does not answer as MCP has it"):
         registry.load(found.ref)
-    server.answers = lambda _: None
+    server.answers, server.of_file = lambda _: None, lambda _, raw: raw
     assert registry.load(found.ref).instructions.strip() == "Do it."
 
 
