@@ -130,13 +130,11 @@ def test_a_request_is_the_same_on_another_machine_and_day_and_in_other_blocks() 
     mark = {"cache_control": {"type": "ephemeral"}}
 
     def prompt(place: str, folder: str, call: str, day: str, **marked: Any) -> list[Any]:
-        blocks: list[Any] = [
-            {"type": "text", "text": text, **marked} for text in (f"In {folder}.", "2020-01-01")
-        ]
-        system, human = ([blocks[0]], blocks[1]) if marked else (f"In {folder}.", "2020-01-01")
+        texts: list[Any] = [f"In {folder}.", f"It is {day}T10:00:00Z.", "The file is of 2020-01-01."]
+        blocks = [{"type": "text", "text": text, **marked} for text in texts] if marked else texts
         return [
-            SystemMessage(system),
-            HumanMessage([f"It is {day}T10:00:00Z.", human]),
+            SystemMessage(blocks[:1] if marked else texts[0]),
+            HumanMessage(blocks[1:]),
             AIMessage("", tool_calls=[{"name": "x", "args": {"path": f"{place}/work/a"}, "id": call}]),
             ToolMessage("exit code 0 (0.21 s, bwrap)", tool_call_id=call),
         ]
