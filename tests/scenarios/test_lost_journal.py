@@ -4,7 +4,7 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.user_folders import state_folder
-from tests.agents import call, calls
+from tests.agents import CutOff, call, calls
 from tests.forked import run_forked
 
 pytestmark = pytest.mark.slow
@@ -28,22 +28,30 @@ pytestmark = pytest.mark.slow
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 EARLIER, LATER = call("note", text="earlier"), call("note", text="later")
 SCRIPT = [calls(EARLIER), calls(LATER), "done"]
+APPROVE: Any = Command(resume={"decisions": [{"type": "approve"}]})
 
 
-class Crash(BaseException):
-    """Ends a run inside an effect."""
+def said(text: str) -> Any:
+    return {"messages": [HumanMessage(text)]}
 
 
-def note_into(folder: Path, *, killed_at: str = "") -> BaseTool:
-    """Return a tool whose effect is a line in a file; one text ends the process at once."""
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crash() -> None:
+    raise CutOff
+
+
+def note_into(folder: Path, after: Mapping[str, Callable[[], None]] | None = None) -> BaseTool:
+    """Return a tool whose effect is a line in a file; `after` is what happens behind that of a text."""
 
     @tool
     def note(text: str) -> str:
         """Note something."""
         with (folder / "notes").open("a") as file:
             file.write(f"{text}\n")
-        if text == killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        (after or {}).get(text, lambda: None)()
         return f"noted {text}"
 
     note.metadata = {"risk": "write"}
@@ -60,22 +68,13 @@ class Place:
         durability: Literal["sync", "async", "exit"] = "sync",
     ) -> None:
         self.folder, self.audit, self.durability = folder, audit, durability
-        self.settings = Settings(
-            workspace=folder / "work",
-            home=folder / "home",
-            bundled_skills=False,
-            audit=audit,
-            require_approval_for=frozenset({"run"}),
-        )
+        own: Any = {"bundled_skills": False, "audit": audit, "require_approval_for": frozenset({"run"})}
+        self.settings = Settings(workspace=folder / "work", home=folder / "home", **own)
         (folder / "work").mkdir(parents=True, exist_ok=True)
 
     @property
     def journal(self) -> Path:
         return state_folder(self.settings) / JOURNAL_FILE
-
-    @property
-    def records(self) -> Path:
-        return self.settings.audit_folder
 
     @property
     def notes(self) -> list[str]:
@@ -85,20 +84,18 @@ class Place:
         self,
         message: Any,
         replies: Sequence[Any] = SCRIPT,
-        killed_at: str = "",
-        tools: Sequence[BaseTool] = (),
+        after: Mapping[str, Callable[[], None]] | None = None,
     ) -> Any:
         with SqliteSaver.from_conn_string(str(self.folder / "threads.sqlite")) as saver:
-            offered = tools or [note_into(self.folder, killed_at=killed_at)]
-            builder = build_graph(self.settings, model=ScriptedChatModel(replies), tools=offered)
+            tools = [note_into(self.folder, after)]
+            builder = build_graph(self.settings, model=ScriptedChatModel(replies), tools=tools)
             graph = builder.compile(checkpointer=saver)
             graph.invoke(message, CONFIG, durability=self.durability)
             return graph.get_state(CONFIG)
 
     def cut_off(self) -> "Place":
         """Run a turn in another process, which is killed after its second effect."""
-        go = {"messages": [HumanMessage("go")]}
-        assert run_forked(self.invoke, go, SCRIPT, "later") == -signal.SIGKILL
+        assert run_forked(self.invoke, said("go"), SCRIPT, {"later": kill}) == -signal.SIGKILL
         assert self.notes == ["earlier", "later"]
         return self
 
@@ -139,43 +136,23 @@ def test_an_effect_whose_journal_was_removed_is_asked_about(template: Place, tmp
     state = place.invoke(None)
     assert "unknown" in question_of(state)
     assert place.notes == ["earlier", "later"]
-    answer: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
-    assert place.invoke(answer).values["answer"] == "done"
+    assert place.invoke(APPROVE).values["answer"] == "done"
     assert place.notes == ["earlier", "later", "later"]
 
 
 def test_an_older_copy_of_the_journal_shows(tmp_path: Path) -> None:
     """A copy from before the second effect was allowed knows nothing of it."""
     place = Place(tmp_path)
-    place.invoke({"messages": [HumanMessage("go")]}, [calls(EARLIER), "done"])
+    place.invoke(said("go"), [calls(EARLIER), "done"])
     copies = {each: each.read_bytes() for each in place.journal.parent.glob("journal*")}
-    place = Place(tmp_path)
-    with pytest.raises(Crash):
-        place.invoke(
-            {"messages": [HumanMessage("go on")]},
-            [calls(EARLIER), "done", calls(LATER), "done"],
-            tools=[ending(tmp_path)],
-        )
+    script = [calls(EARLIER), "done", calls(LATER), "done"]
+    with pytest.raises(CutOff):
+        place.invoke(said("go on"), script, {"later": crash})
     remove(place.journal)
     for path, content in copies.items():
         path.write_bytes(content)
-    state = place.invoke(None, [calls(EARLIER), "done", calls(LATER), "done"])
-    assert "lost" in question_of(state)
+    assert "lost" in question_of(place.invoke(None, script))
     assert place.notes == ["earlier", "later"]
-
-
-def ending(folder: Path) -> BaseTool:
-    """Return a tool whose effect takes place, and ends the run."""
-    note: Any = note_into(folder)
-
-    @tool("note")
-    def ended(text: str) -> str:
-        """Note something."""
-        note.func(text)
-        raise Crash
-
-    ended.metadata = {"risk": "write"}
-    return ended
 
 
 @pytest.mark.parametrize("seed", range(9))
@@ -208,35 +185,21 @@ def test_no_damage_of_the_journal_repeats_an_effect_in_silence(
 
 def test_a_call_that_never_began_is_not_asked_about(tmp_path: Path) -> None:
     """The run ended between the verdict and the effect, and the audit knows that."""
-
     place = Place(tmp_path, "on")
-    settings = {"require_approval_for": frozenset({"write"})}
-    place.settings = Settings(**{**vars(place.settings), **settings, "origins": {}})
-    state = place.invoke({"messages": [HumanMessage("go")]}, [calls(LATER)])
+    asks = {"require_approval_for": frozenset({"write"}), "origins": {}}
+    place.settings = Settings(**{**vars(place.settings), **asks})
+    state = place.invoke(said("go"), [calls(LATER)])
     assert state.interrupts
     remove(place.journal)  # The approval comes later: nothing has begun.
-    answer: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
-    assert place.invoke(answer, [calls(LATER), "done"]).values["answer"] == "done"
+    assert place.invoke(APPROVE, [calls(LATER), "done"]).values["answer"] == "done"
     assert place.notes == ["later"]
 
 
 def test_a_journal_that_is_removed_while_a_process_runs_is_made_again(tmp_path: Path) -> None:
     """As `git clean -fdx` does: what is written into an unlinked file is found by nobody."""
     place = Place(tmp_path)
-    note: Any = note_into(tmp_path)
-
-    @tool("note")
-    def cleaning(text: str) -> str:
-        """Note something."""
-        if text == "earlier":
-            remove(place.journal)
-            return str(note.func(text))
-        note.func(text)
-        raise Crash
-
-    cleaning.metadata = {"risk": "write"}
-    with pytest.raises(Crash):
-        place.invoke({"messages": [HumanMessage("go")]}, tools=[cleaning])
+    with pytest.raises(CutOff):
+        place.invoke(said("go"), SCRIPT, {"earlier": lambda: remove(place.journal), "later": crash})
     assert "attempt 1" in question_of(place.invoke(None))
     assert place.notes == ["earlier", "later"]
 
@@ -244,7 +207,7 @@ def test_a_journal_that_is_removed_while_a_process_runs_is_made_again(tmp_path: 
 def test_a_lost_journal_is_restored_from_the_audit_where_the_checkpoints_know_nothing(tmp_path: Path) -> None:
     place = Place(tmp_path, "on", "exit").cut_off()
     remove(place.journal)
-    state = place.invoke({"messages": [HumanMessage("go")]}, [calls(EARLIER), "done"])
+    state = place.invoke(said("go"), [calls(EARLIER), "done"])
     assert "lost" in question_of(state)
     assert place.notes == ["earlier", "later"]
 
@@ -254,11 +217,8 @@ def test_a_result_of_a_lost_timeline_expires_once_a_later_turn_has_ended(
     tmp_path: Path, later_turn: bool
 ) -> None:
     place = Place(tmp_path, durability="exit").cut_off()
-    said: list[Any] = []
     if later_turn:
-        state = place.invoke({"messages": [HumanMessage("something else")]}, ["hello"])
-        assert state.values["answer"] == "hello"
-        said = ["hello"]
-    state = place.invoke({"messages": [HumanMessage("go")]}, [*said, calls(EARLIER), "done"])
+        assert place.invoke(said("something else"), ["hello"]).values["answer"] == "hello"
+    state = place.invoke(said("go"), [*(["hello"] if later_turn else []), calls(EARLIER), "done"])
     assert state.values["answer"] == "done"
     assert place.notes == ["earlier", "later", *(["earlier"] if later_turn else [])]

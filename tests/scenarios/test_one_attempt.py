@@ -1,6 +1,7 @@
 """An answer about an unknown outcome is for one attempt: after another crash it counts for nothing."""
 
-import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,34 +28,37 @@ def notes() -> Notes:
     return Notes()
 
 
-def _attempt(interrupt: Any) -> tuple[int, str]:
+def attempt(interrupt: Any) -> tuple[int, str]:
     (request,) = interrupt.value["action_requests"]
     return request["outcome_unknown"]["attempt"], request["description"]
 
 
+SCRIPT = [calls(call("note", text="n")), "done"]
+ASKS_OF_RUNS: Any = {"require_approval_for": frozenset({"run"})}
+
+
 @pytest.fixture
-def agent(make_agent: MakeAgent, notes: Notes) -> Agent:
+def agent(make_agent: MakeAgent, notes: Notes, tmp_path: Path) -> Iterator[Agent]:
     """Return an agent that was cut off in its only call, and asks what became of that."""
-    agent = make_agent(
-        [calls(call("note", text="n")), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"})
-    )
-    notes.crashes = 1
-    with pytest.raises(CutOff):
-        agent.say("go")
-    agent.run(None)
-    return agent
+    with SqliteSaver.from_conn_string(str(tmp_path / "t.sqlite")) as saver:
+        agent = make_agent(SCRIPT, tools=[notes.tool], checkpointer=saver, **ASKS_OF_RUNS)
+        notes.crashes = 1
+        with pytest.raises(CutOff):
+            agent.say("go")
+        agent.run(None)
+        yield agent
 
 
-def _crash(agent: Agent, notes: Notes, answer: Any) -> None:
+def crash(agent: Agent, notes: Notes, answer: Any) -> None:
     notes.crashes = 1
     with pytest.raises(CutOff):
         agent.run(Command(resume=answer))
 
 
-def test_the_same_answer_sent_again_and_again_is_one_attempt(agent: Agent, notes: Notes) -> None:
+def test_the_same_answer_sent_again_and_again_is_oneattempt(agent: Agent, notes: Notes) -> None:
     (first,) = agent.state.interrupts
     answer = {first.id: APPROVE}
-    _crash(agent, notes, answer)
+    crash(agent, notes, answer)
     for _ in range(3):
         notes.crashes = 1
         with pytest.raises(AnsweredError) as refused:
@@ -62,8 +66,8 @@ def test_the_same_answer_sent_again_and_again_is_one_attempt(agent: Agent, notes
         (second,) = agent.state.interrupts
         assert (refused.value.closed, refused.value.open) == ((first.id,), (second.id,))
         assert second.id != first.id
-        assert _attempt(second)[0] == 2
-        assert "attempt 2" in _attempt(second)[1]
+        assert attempt(second)[0] == 2
+        assert "attempt 2" in attempt(second)[1]
     assert notes.taken == ["n", "n"]
     notes.crashes = 0
     agent.run(Command(resume={second.id: APPROVE}))
@@ -71,30 +75,23 @@ def test_the_same_answer_sent_again_and_again_is_one_attempt(agent: Agent, notes
     assert notes.taken == ["n", "n", "n"]
 
 
-def test_a_stream_shows_the_new_question_before_the_old_answer_is_refused(agent: Agent, notes: Notes) -> None:
-    answer = {agent.state.interrupts[0].id: APPROVE}
-    _crash(agent, notes, answer)
-    stream = agent.graph.stream(Command(resume=answer), agent.config, stream_mode="updates")
-    (asked,) = next(stream)["__interrupt__"]
-    assert _attempt(asked)[0] == 2
-    with pytest.raises(AnsweredError, match=asked.id):
-        list(stream)
-
-
-def test_a_question_that_was_answered_before_a_crash_is_shown_as_open_nowhere(
+def test_a_question_that_was_answered_before_a_crash_is_open_nowhere_and_asked_anew_in_a_stream(
     agent: Agent, notes: Notes
 ) -> None:
-    _crash(agent, notes, {agent.state.interrupts[0].id: APPROVE})
+    answer = {agent.state.interrupts[0].id: APPROVE}
+    crash(agent, notes, answer)
     assert (agent.state.interrupts, status_of(agent.state)) == ((), "unfinished")
     assert [task.interrupts for task in agent.state.tasks] == [()]
-    assert asyncio.run(agent.graph.aget_state(agent.config)).interrupts == ()
-    result = agent.run(None)
-    (asked,) = result["__interrupt__"]
-    assert (asked.id, _attempt(asked)[0]) == (agent.state.interrupts[0].id, 2)
+    stream = agent.graph.stream(Command(resume=answer), agent.config, stream_mode="updates")
+    (asked,) = next(stream)["__interrupt__"]
+    assert attempt(asked)[0] == 2
+    with pytest.raises(AnsweredError, match=asked.id):
+        list(stream)
+    assert agent.run(None)["__interrupt__"] == [asked] == [*agent.state.interrupts]
 
 
 def test_an_answer_without_an_id_approves_the_first_attempt_alone(agent: Agent, notes: Notes) -> None:
-    _crash(agent, notes, APPROVE)
+    crash(agent, notes, APPROVE)
     with pytest.raises(AnsweredError):
         agent.run(Command(resume=APPROVE))  # its question was answered
     for _ in range(2):
@@ -109,12 +106,10 @@ def test_an_answer_to_a_question_of_the_tool_itself_is_none_about_its_outcome(
     make_agent: MakeAgent, notes: Notes
 ) -> None:
     notes.question = "sure?"
-    agent = make_agent(
-        [calls(call("note", text="n")), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"})
-    )
+    agent = make_agent(SCRIPT, tools=[notes.tool], **ASKS_OF_RUNS)
     agent.say("go")
     (own,) = agent.state.interrupts
-    _crash(agent, notes, {own.id: APPROVE})
+    crash(agent, notes, {own.id: APPROVE})
     agent.run(Command(resume={own.id: APPROVE}))
     (unknown,) = agent.state.interrupts
     assert unknown.id != own.id
@@ -136,9 +131,8 @@ def test_an_agent_inside_another_graph_takes_no_answer_twice(
     make_agent: MakeAgent, notes: Notes, keyed: bool, saver: Any
 ) -> None:
     """The graph around it takes any answer, and keeps one without an id until its own task has ended."""
-    agent = make_agent([calls(call("note", text="n")), "done"], tools=[notes.tool])
-    settings = agent.settings
-    inner = build_graph(settings, model=agent.model, tools=[notes.tool]).compile(checkpointer=saver)
+    agent = make_agent(SCRIPT, tools=[notes.tool])
+    inner = build_graph(agent.settings, model=agent.model, tools=[notes.tool]).compile(checkpointer=saver)
     outer = StateGraph(AgentState)
     outer.add_node("agent", inner)
     outer.add_edge(START, "agent")
@@ -159,14 +153,14 @@ def test_an_agent_inside_another_graph_takes_no_answer_twice(
         send(approval)
     graph.invoke(None, config)
     first = question()
-    assert (_attempt(first)[0], notes.taken) == (1, ["n"])
+    assert (attempt(first)[0], notes.taken) == (1, ["n"])
     notes.crashes = 1
     with pytest.raises(CutOff):
         send(first)
     assert notes.taken == ["n", "n"]
     send(first)  # old
     second = question()
-    assert (_attempt(second)[0], notes.taken) == (2, ["n", "n"])
+    assert (attempt(second)[0], notes.taken) == (2, ["n", "n"])
     assert second.id != first.id
     if keyed:
         send(first)  # older
@@ -176,37 +170,22 @@ def test_an_agent_inside_another_graph_takes_no_answer_twice(
     assert graph.get_state(config).next == ()
 
 
-def test_a_fork_asks_for_itself(make_agent: MakeAgent, notes: Notes, tmp_path: Any) -> None:
-    with SqliteSaver.from_conn_string(str(tmp_path / "t.sqlite")) as saver:
-        agent = make_agent(
-            [calls(call("note", text="n")), "done"],
-            tools=[notes.tool],
-            checkpointer=saver,
-            require_approval_for=frozenset({"run"}),
-        )
-        notes.crashes = 1
-        with pytest.raises(CutOff):
-            agent.say("go")
-        agent.run(None)
-        (first,) = agent.state.interrupts
-        threads = Threads(agent.graph)
-        assert threads.read("thread").summary.status == "waiting"
-        _crash(agent, notes, {first.id: APPROVE})
-        assert threads.read("thread").summary.status == "unfinished"
-        fork = threads.fork("thread", threads.steps("thread")[-1].number, new="copy")
-        config: Any = {"configurable": {"thread_id": fork.thread}}
-        with pytest.raises(AnsweredError):
-            agent.graph.invoke(Command(resume={first.id: APPROVE}), config)
-        assert notes.taken == ["n", "n"]
+def test_a_fork_asks_for_itself(agent: Agent, notes: Notes) -> None:
+    (first,) = agent.state.interrupts
+    threads = Threads(agent.graph)
+    assert threads.read("thread").summary.status == "waiting"
+    crash(agent, notes, {first.id: APPROVE})
+    assert threads.read("thread").summary.status == "unfinished"
+    fork = threads.fork("thread", threads.steps("thread")[-1].number, new="copy")
+    with pytest.raises(AnsweredError):
+        agent.graph.invoke(Command(resume={first.id: APPROVE}), {"configurable": {"thread_id": fork.thread}})
+    assert notes.taken == ["n", "n"]
 
 
 def test_each_of_several_open_questions_has_its_own_attempts(make_agent: MakeAgent) -> None:
     tools = [Notes(name) for name in ("one", "two")]
-    agent = make_agent(
-        [calls(call("one", text="1"), call("two", text="2")), "done"],
-        tools=[each.tool for each in tools],
-        require_approval_for=frozenset({"run"}),
-    )
+    script = [calls(call("one", text="1"), call("two", text="2")), "done"]
+    agent = make_agent(script, tools=[each.tool for each in tools], **ASKS_OF_RUNS)
     one, two = tools
     one.crashes = two.crashes = 1
     with pytest.raises(CutOff):
@@ -221,13 +200,11 @@ def test_each_of_several_open_questions_has_its_own_attempts(make_agent: MakeAge
 
     before = asked()
     assert set(before) == {"one", "two"}
-    one.crashes = 1
-    with pytest.raises(CutOff):
-        agent.run(Command(resume={before["one"].id: APPROVE}))
+    crash(agent, one, {before["one"].id: APPROVE})
     with pytest.raises(AnsweredError):
         agent.run(Command(resume={each.id: APPROVE for each in before.values()}))
     after = asked()
-    assert {name: _attempt(each)[0] for name, each in after.items()} == {"one": 2, "two": 1}
+    assert {name: attempt(each)[0] for name, each in after.items()} == {"one": 2, "two": 1}
     assert after["one"].id != before["one"].id
     assert after["two"].id == before["two"].id
     assert (one.taken, two.taken) == (["1", "1"], ["2"])

@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 from skills_agent.graph.models.compatible import compatible_model
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.state.context import Context
-from tests.agents import call, calls, write_skill
+from tests.agents import FREE, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.openai_server import OpenAIServer, Raw
 
@@ -19,6 +19,8 @@ COLORS = (
     "brand-colors is a skill, not a tool. Nothing was done yet. "
     "Call the tool load_skill with name brand-colors."
 )
+RUN_IT = "scripts/show.py is a file of the skill brand-colors: call run_script with this skill and this path."
+LOAD = call("load_skill", name="brand-colors")
 
 
 @pytest.fixture(autouse=True)
@@ -32,34 +34,25 @@ def answered(agent: Any, *wanted: Any, **context: Any) -> list[str]:
     return [str(each.text) for each in agent.transcript if isinstance(each, ToolMessage)][-len(wanted) :]
 
 
-# The name of a tool
+BLOCK = {"type": "tool_use", "id": "c1", "name": "brand-colors", "input": {}}
+UNREADABLE = {"name": "brand-colors", "args": "{", "id": "c1", "error": None, "type": "invalid_tool_call"}
 
 
 @pytest.mark.parametrize(
-    ("name", "args"),
-    [("brand-colors", {}), ("brand_colors", {"name": "header"}), ("Brand Colors", {"anything": [1]})],
+    "reply",
+    [
+        calls(call("brand-colors")),
+        calls({"name": "brand_colors", "args": {"name": "header"}}),
+        calls({"name": "Brand Colors", "args": {"anything": [1]}}),
+        AIMessage("", invalid_tool_calls=[UNREADABLE]),
+    ],
 )
-def test_a_skill_that_is_called_as_a_tool_is_loaded(
-    make_agent: MakeAgent, name: str, args: dict[str, Any]
-) -> None:
-    agent = make_agent([calls({**call(name), "args": args}), "done"])
-    answered(agent, name)
-    assert_loaded(agent)
-
-
-def test_so_is_one_whose_arguments_cannot_be_read(make_agent: MakeAgent) -> None:
-    unreadable = {"name": "brand-colors", "args": "{", "id": "c1", "error": None, "type": "invalid_tool_call"}
-    agent = make_agent([AIMessage("", invalid_tool_calls=[unreadable]), "done"])
-    answered(agent, unreadable)
-    assert_loaded(agent)
-
-
-def assert_loaded(agent: Any) -> None:
+def test_a_skill_that_is_called_as_a_tool_is_loaded(make_agent: MakeAgent, reply: Any) -> None:
     """What the model reads afterwards is the call that it should have made."""
+    agent = make_agent([reply, "done"])
+    agent.say("go")
     made = next(each for each in agent.transcript if isinstance(each, AIMessage))
-    assert [(each["name"], each["args"]) for each in made.tool_calls] == [
-        ("load_skill", {"name": "brand-colors"})
-    ]
+    assert [(each["name"], each["args"]) for each in made.tool_calls] == [(LOAD["name"], LOAD["args"])]
     assert not made.invalid_tool_calls
     assert [*agent.values["skills_loaded"]] == ["brand-colors"]
 
@@ -68,25 +61,17 @@ def test_a_reply_in_blocks_is_not_changed_and_answered_with_the_call_that_loads(
     make_agent: MakeAgent,
 ) -> None:
     wanted = {**call("brand-colors"), "id": "c1"}
-    block = {"type": "tool_use", "id": "c1", "name": "brand-colors", "input": {}}
-    (text,) = answered(make_agent([AIMessage([block], tool_calls=[wanted]), "done"]), wanted)
+    (text,) = answered(make_agent([AIMessage([BLOCK], tool_calls=[wanted]), "done"]), wanted)
     assert text == COLORS
 
 
 def test_a_loaded_skill_and_its_files_name_what_to_call(make_agent: MakeAgent) -> None:
     wanted = [call("brand-colors"), call("show.py"), call("show"), call("palette.md")]
-    agent = make_agent([calls(call("load_skill", name="brand-colors")), calls(*wanted), "done"])
+    agent = make_agent([calls(LOAD), calls(*wanted), "done"])
     loaded, script, stem, resource = answered(agent, *wanted)
     assert "is loaded, and its instructions are above. Follow them yourself" in loaded
     assert loaded.endswith("\nThe user asked: go")
-    assert (
-        script
-        == stem
-        == (
-            "scripts/show.py is a file of the skill brand-colors: "
-            "call run_script with this skill and this path."
-        )
-    )
+    assert script == stem == RUN_IT
     assert "call read_resource" in resource
 
 
@@ -112,9 +97,6 @@ def test_a_skill_that_the_model_may_not_load_is_not_named(make_agent: MakeAgent,
     assert text.startswith(f"There is no tool '{name}'.")
 
 
-# The name of a skill
-
-
 @pytest.mark.parametrize(
     "args",
     [
@@ -124,22 +106,15 @@ def test_a_skill_that_the_model_may_not_load_is_not_named(make_agent: MakeAgent,
         {"name": "brand-colors@project", "source": "bundled"},
     ],
 )
-def test_a_source_that_is_made_up_does_not_keep_from_the_one_skill_of_that_name(
+def test_a_source_that_a_model_made_up_does_not_keep_from_the_one_skill_of_that_name(
     make_agent: MakeAgent, args: dict[str, Any]
 ) -> None:
-    wanted = {**call("load_skill"), "args": args}
-    agent = make_agent([calls(wanted), "done"])
-    (text,) = answered(agent, wanted)
-    assert text.startswith("Loaded brand-colors")
+    agent = make_agent([calls({**call("load_skill"), "args": args}), "done", "done"])
+    agent.say("go", skills=["brand-colors@bundled"])  # a caller gets no other
+    refused, loaded = agent.tool_messages("load_skill")
+    assert refused.text.startswith("There is no brand-colors@")
+    assert loaded.text.startswith("Loaded brand-colors")
     assert "brand-colors" in agent.values["skills_loaded"]
-
-
-def test_a_caller_who_names_a_source_gets_no_other(make_agent: MakeAgent) -> None:
-    agent = make_agent(["done"])
-    agent.say("go", skills=["brand-colors@bundled"])
-    (refused,) = agent.tool_messages("load_skill")
-    assert str(refused.text).startswith("There is no brand-colors@")
-    assert not agent.values["skills_loaded"]
 
 
 @pytest.mark.parametrize("tool", ["run_script", "read_resource"])
@@ -151,13 +126,10 @@ def test_load_skill_is_named_only_for_a_skill_that_there_is(make_agent: MakeAgen
     assert shut == "Skill for-people is not loaded."
 
 
-# Arguments and ids
-
-
 def reply(message: dict[str, Any], finish: str, *, streamed: bool) -> Raw:
     """Return an answer of a server that does as it likes."""
-    part = "delta" if streamed else "message"
-    choice = {"index": 0, part: {"role": "assistant", "content": "", **message}, "finish_reason": finish}
+    said = {"role": "assistant", "content": "", **message}
+    choice = {"index": 0, "delta" if streamed else "message": said, "finish_reason": finish}
     body = json.dumps(
         {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     )
@@ -177,8 +149,8 @@ def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
     make_agent: MakeAgent, workspace: Path, server: OpenAIServer, arguments: Any, call_id: Any, streamed: bool
 ) -> None:
     (workspace / "notes.txt").write_text("buy milk\n")
-    made = {"index": 0, "id": call_id, "type": "function"}
-    made["function"] = {"name": "read_file", "arguments": arguments}
+    function = {"name": "read_file", "arguments": arguments}
+    made = {"index": 0, "id": call_id, "type": "function", "function": function}
     server.answers += [
         reply({"tool_calls": [made]}, "tool_calls", streamed=streamed),
         reply({"content": "Milk."}, "stop", streamed=streamed),
@@ -187,19 +159,14 @@ def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
     assert agent.say("What is there?")["answer"] == "Milk."
     (result,) = agent.tool_messages("read_file")
     assert "buy milk" in str(result.text)
-    (asked,) = [each for each in server.requests[-1].body["messages"] if each.get("tool_calls")]
+    *_, asked, told = server.requests[-1].body["messages"]
     (sent,) = asked["tool_calls"]
-    assert json.loads(sent["function"]["arguments"]) == {"path": "notes.txt"}
-    (answered,) = [each for each in server.requests[-1].body["messages"] if each["role"] == "tool"]
+    assert json.loads(sent["function"]["arguments"]) == NOTES
     assert isinstance(sent["id"], str)
-    assert sent["id"] == answered["tool_call_id"]
+    assert sent["id"] == told["tool_call_id"]
 
-
-# The same call again and again
 
 PLAN = call("update_plan", goal="Read", steps=[{"id": "1", "title": "Read", "status": "completed"}])
-
-
 LOOK, WRITE = call("read_file", path="a.txt"), call("write_file", path="b.txt", content="x")
 
 
@@ -210,6 +177,7 @@ LOOK, WRITE = call("read_file", path="a.txt"), call("write_file", path="b.txt", 
         ([LOOK, PLAN] * 3, "read_file", [True, True, False]),  # nothing is changed in between
         ([LOOK, LOOK, WRITE, LOOK], "read_file", [True] * 3),  # tests that pass are run again after an edit
         ([PLAN, PLAN, None, PLAN], "update_plan", [True] * 3),  # None: a new turn
+        ([LOAD] * 4, "load_skill", [True, False, False, False]),
     ],
 )
 def test_a_third_call_with_the_same_result_is_not_run(
@@ -217,26 +185,15 @@ def test_a_third_call_with_the_same_result_is_not_run(
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
     script = [calls(each) if each else "done" for each in replies]
-    agent = make_agent([*script, "done"], max_model_calls=20, require_approval_for=frozenset())
+    agent = make_agent([*script, "done"], max_model_calls=20, **FREE)
     for _ in range(1 + replies.count(None)):
         assert agent.say("go")["answer"] == "done"
     assert [each.status == "success" for each in agent.tool_messages(tool)] == ran
 
 
-def test_a_result_that_differs_may_be_looked_at_again(make_agent: MakeAgent, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("0\n")
-
-    def read(_: Any) -> Any:
-        count = int((workspace / "a.txt").read_text())
-        (workspace / "a.txt").write_text(f"{count + 1}\n")
-        return calls(call("read_file", path="a.txt"))
-
-    agent = make_agent([*[read] * 5, "done"], max_model_calls=20)
-    agent.say("go")
-    assert [each.status for each in agent.tool_messages("read_file")] == ["success"] * 5
-
-
-def test_what_looks_at_a_job_may_look_again(make_agent: MakeAgent) -> None:
+def test_what_differs_or_looks_at_a_job_may_be_looked_at_again(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
     @tool
     def job() -> str:
         """Tell of a job."""
@@ -249,14 +206,14 @@ def test_what_looks_at_a_job_may_look_again(make_agent: MakeAgent) -> None:
 
     job.metadata = {"spec": ToolSpec(name="job", risk="read", polls=True)}
     facts.metadata = {"risk": "read"}
-    agent = make_agent([calls(call("job"), call("facts"))] * 4 + ["done"], tools=[job, facts])
-    agent.say("go")
-    assert [each.status for each in agent.tool_messages("job")] == ["success"] * 4
-    assert len([each for each in agent.tool_messages("facts") if each.status == "success"]) == 4
 
+    def look(_: Any) -> Any:
+        with (workspace / "a.txt").open("a") as file:
+            file.write("more\n")
+        return calls(call("read_file", path="a.txt"))
 
-def test_a_request_for_a_loaded_skill_again_and_again_ends_the_turn(make_agent: MakeAgent) -> None:
-    load = calls(call("load_skill", name="brand-colors"))
-    agent = make_agent([load] * 4 + ["Red."], max_model_calls=20)
-    assert agent.say("go")["answer"] == "Red."
-    assert len(agent.tool_messages("load_skill")) == 4
+    for step in (look, calls(call("job"), call("facts"))):
+        agent = make_agent([*[step] * 5, "done"], tools=[job, facts], max_model_calls=20)
+        agent.say("go")
+        results = [each.status for each in agent.transcript if each.type == "tool"]
+        assert results == ["success"] * (5 if step is look else 10)
