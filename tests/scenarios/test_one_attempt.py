@@ -1,5 +1,6 @@
 """An answer about an unknown outcome is for one attempt: after another crash it counts for nothing."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,7 @@ def test_each_of_several_open_questions_has_its_own_attempts(make_agent: MakeAge
     before = asked()
     assert set(before) == {"one", "two"}
     crash(agent, one, {before["one"].id: APPROVE})
+    assert asyncio.run(agent.graph.aget_state(agent.config)).interrupts == (before["two"],)
     with pytest.raises(AnsweredError):
         agent.run(Command(resume={each.id: APPROVE for each in before.values()}))
     after = asked()

@@ -17,12 +17,12 @@ from langgraph.types import Command, Send
 
 from skills_agent.graph import AnsweredError, ThreadBusyError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings
 from tests.agents import Agent, call, calls
 from tests.kit import MakeAgent
 
 WAIT = call("wait")
 WRITE = call("write_file", path="out.txt", content="x")
+APPROVE = {"decisions": [{"type": "approve"}]}
 GO: Any = {"messages": [HumanMessage("go")]}
 
 
@@ -53,15 +53,14 @@ async def waiting() -> AsyncIterator[Waiting]:
     waiting.go.set()
 
 
+ASKS_OF_RUNS: Any = {"require_approval_for": frozenset({"run"})}
+
+
 @pytest.fixture
 def running(make_agent: MakeAgent, waiting: Waiting, saver: Any) -> Iterator[Agent]:
     """Return an agent whose thread is in the middle of a run."""
-    agent = make_agent(
-        [calls(WAIT), "done", "again"],
-        tools=[waiting.tool],
-        checkpointer=saver,
-        require_approval_for=frozenset({"run"}),
-    )
+    script = [calls(WAIT), "done", "again"]
+    agent = make_agent(script, tools=[waiting.tool], checkpointer=saver, **ASKS_OF_RUNS)
     run = Thread(target=agent.say, args=["go"])
     run.start()
     assert waiting.began.wait(60)
@@ -70,27 +69,25 @@ def running(make_agent: MakeAgent, waiting: Waiting, saver: Any) -> Iterator[Age
     run.join()
 
 
-def test_a_second_run_of_a_thread_is_refused_and_loses_nothing(running: Agent, waiting: Waiting) -> None:
-    with pytest.raises(ThreadBusyError, match="'thread' is busy"):
-        running.say("me, too")
-    with pytest.raises(ThreadBusyError):
-        running.run(None)
-    with pytest.raises(ThreadBusyError):
-        list(running.graph.stream(GO, running.config))
-    with pytest.raises(ThreadBusyError):
-        running.graph.update_state(running.config, {"skills": []}, as_node="answer")
-    other: Any = {"configurable": {"thread_id": "other"}}
-    running.graph.update_state(other, {"skills": []}, as_node="answer")
-    waiting.go.set()
+def test_a_second_run_of_a_thread_is_refused_and_loses_nothing(running: Agent) -> None:
+    graph, config = running.graph, running.config
+    for use in (
+        lambda: running.say("me, too"),
+        lambda: running.run(None),
+        lambda: list(graph.stream(GO, config)),
+        lambda: graph.update_state(config, {"skills": []}, as_node="answer"),
+    ):
+        with pytest.raises(ThreadBusyError, match="'thread' is busy"):
+            use()
+    graph.update_state({"configurable": {"thread_id": "other"}}, {"skills": []}, as_node="answer")
 
 
 @pytest.mark.parametrize("saver", ["memory"], indirect=True)
-async def test_the_asynchronous_calls_are_refused_too(running: Agent, waiting: Waiting) -> None:
+async def test_the_asynchronous_calls_are_refused_too(running: Agent) -> None:
     with pytest.raises(ThreadBusyError):
         await running.graph.ainvoke(GO, running.config)
     with pytest.raises(ThreadBusyError):
         await running.graph.aupdate_state(running.config, {"skills": []}, as_node="answer")
-    waiting.go.set()
 
 
 def test_the_thread_is_free_when_its_run_has_ended_however_it_ended(
@@ -111,23 +108,9 @@ def test_the_thread_is_free_when_its_run_has_ended_however_it_ended(
     assert agent.values["answer"] == "three"
 
 
-async def test_a_stream_that_is_left_gives_the_thread_back(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"])
-    parts: Any = agent.graph.astream(GO, agent.config)
-    await anext(parts)
-    with pytest.raises(ThreadBusyError):
-        await agent.graph.ainvoke(GO, agent.config)
-    await parts.aclose()
-    await agent.graph.ainvoke(None, agent.config)
-    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    await asyncio.sleep(0)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    await agent.graph.ainvoke(None, agent.config)
-
-
-async def test_what_a_left_stream_was_doing_has_ended_when_the_thread_is_free(make_agent: MakeAgent) -> None:
+async def test_a_stream_that_is_left_gives_the_thread_back_once_what_it_did_has_ended(
+    make_agent: MakeAgent,
+) -> None:
     ended: list[bool] = []
 
     @tool
@@ -145,9 +128,19 @@ async def test_what_a_left_stream_was_doing_has_ended_when_the_thread_is_free(ma
     async for part in parts:
         if "act" in part:
             break
+    with pytest.raises(ThreadBusyError):
+        await agent.graph.ainvoke(GO, agent.config)
     assert ended == []
     await parts.aclose()
     assert ended == [True]
+    await agent.graph.aupdate_state(agent.config, {"skills": []}, as_node="answer")
+    agent = make_agent(["one", "two"], checkpointer=agent.checkpointer)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke(GO, agent.config)
 
 
 async def test_the_lock_is_the_databases_with_the_asynchronous_saver(
@@ -155,12 +148,7 @@ async def test_the_lock_is_the_databases_with_the_asynchronous_saver(
 ) -> None:
     async with AsyncPostgresSaver.from_conn_string(postgres_dsn) as one:
         await one.setup()
-        agent = make_agent(
-            [calls(WAIT), "done"],
-            tools=[waiting.tool],
-            checkpointer=one,
-            require_approval_for=frozenset({"run"}),
-        )
+        agent = make_agent([calls(WAIT), "done"], tools=[waiting.tool], checkpointer=one, **ASKS_OF_RUNS)
         run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
         await asyncio.to_thread(waiting.began.wait, 60)
         async with AsyncPostgresSaver.from_conn_string(postgres_dsn) as two:
@@ -179,7 +167,7 @@ def test_of_two_answers_at_a_time_one_runs_and_one_is_refused(
     agent.say("go")
     first = Thread(target=agent.answer, args=[{"type": "approve"}])
     (question,) = agent.state.interrupts
-    answer = {question.id: {"decisions": [{"type": "approve"}]}}
+    answer = {question.id: APPROVE}
     first.start()
     assert waiting.began.wait(60)
     with pytest.raises(ThreadBusyError):
@@ -190,7 +178,7 @@ def test_of_two_answers_at_a_time_one_runs_and_one_is_refused(
         agent.run(Command(resume=answer))
     assert refused.value.closed == (question.id,)
     with pytest.raises(AnsweredError, match="Not open: none"):
-        agent.run(Command(resume={"decisions": [{"type": "approve"}]}))
+        agent.run(Command(resume=APPROVE))
     assert waiting.times == 1
     assert agent.values["answer"] == "done"
 
@@ -201,25 +189,20 @@ def test_an_answer_to_a_question_that_is_not_open_changes_nothing(
     agent = make_agent([calls(WRITE), "done"])
     agent.say("go")
     (question,) = agent.state.interrupts
-    approve = {"decisions": [{"type": "approve"}]}
     with pytest.raises(AnsweredError) as refused:
-        agent.run(Command(resume={question.id: approve, "0" * 32: approve}))
+        agent.run(Command(resume={question.id: APPROVE, "0" * 32: APPROVE}))
     assert refused.value.open == (question.id,)
     assert not (workspace / "out.txt").exists()
-    agent.run(Command(resume=approve))
+    agent.run(Command(resume=APPROVE))
     assert (workspace / "out.txt").read_text() == "x"
 
 
 class Parent(TypedDict, total=False):
-    """A graph around the agent."""
-
-    topics: list[str]
     answers: Annotated[list[str], lambda left, right: [*(left or []), *right]]
 
 
-def test_branches_of_another_graph_run_the_agent_side_by_side(tmp_path: Path, workspace: Path) -> None:
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    agent = build_graph(settings, model=ScriptedChatModel(["done"])).compile()
+def test_branches_of_another_graph_run_the_agent_side_by_side(tmp_path: Path, make_agent: MakeAgent) -> None:
+    agent = build_graph(make_agent([]).settings, model=ScriptedChatModel(["done"])).compile()
 
     def ask(state: Any) -> Any:
         results = [agent.invoke({"messages": [HumanMessage(state["topic"])]}) for _ in range(2)]

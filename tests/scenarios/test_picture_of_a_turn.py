@@ -10,17 +10,15 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 
 from skills_agent.graph.audit.log import RunLog
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import FREE, Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
 LOOK = calls(call("list_dir"))
 WRITE = calls(call("write_file", path="a.txt", content="a"))
 LOAD = calls(call("load_skill", name="alpha"))
 UNKNOWN = calls(call("no_such_tool"))
-DECISIONS: list[Command[Any]] = [
-    Command(resume={"decisions": [{"type": each}]}) for each in ("approve", "reject")
-]
-APPROVE, REJECT = DECISIONS
+APPROVE: Any = Command(resume={"decisions": [{"type": "approve"}]})
+REJECT: Any = Command(resume={"decisions": [{"type": "reject"}]})
 CHANGE = "the skill changes on disk"
 
 
@@ -49,7 +47,6 @@ BESIDE = calls(call("load_skill", name="alpha"), call("list_dir"))
 WITH_ALPHA = {"messages": [HumanMessage("Go.")], "skills": ["alpha"]}
 PAST = [each for _ in range(40) for each in (HumanMessage("Well. " * 300), AIMessage("Noted. " * 100))]
 LONG = {"messages": [*PAST, HumanMessage("Go.")]}
-FREE = {"require_approval_for": frozenset[str]()}
 PLAIN, NAMED = "discover decide answer", "discover select load decide answer"
 LOADS, CALLS = "discover decide select load decide answer", "discover decide gate act decide answer"
 ASKS = "discover decide gate"
@@ -148,9 +145,9 @@ def test_a_plain_turn_writes_five_checkpoints(make_agent: MakeAgent) -> None:
     for turn in (1, 2):
         agent.say("Hi")
         assert len([*agent.checkpointer.list(agent.config)]) == 5 * turn
-        assert agent.values["usage"]["turn"] == turn
+        usage = agent.values["usage"]
+        assert (usage["turn"], usage["thread"]["model_calls"]) == (turn, turn)
     assert agent.values["catalog"]["digest"]
-    assert agent.values["usage"]["thread"]["model_calls"] == 2
 
 
 class Unsteady:
@@ -167,23 +164,17 @@ class Unsteady:
         return AIMessage(self.text)
 
 
-def test_a_turn_whose_model_failed_is_a_turn_of_its_own(make_agent: MakeAgent) -> None:
-    agent = make_agent([Unsteady("Two.")])
+@pytest.mark.parametrize("is_same", [False, True])
+def test_a_turn_whose_model_failed_is_made_again_or_is_a_turn_of_its_own(
+    make_agent: MakeAgent, is_same: bool
+) -> None:
+    agent = make_agent([Unsteady("Fine.")])
     with pytest.raises(RuntimeError, match="no answer"):
         agent.say("One?")
-    assert agent.say("Two?")["answer"] == "Two."
-    assert agent.values["usage"]["turn"] == 2
-    assert events_of(agent) == [
-        *(("thread.1", kind) for kind in ("run_started", "run_failed")),
-        *(("thread.2", kind) for kind in ("run_started", "model_called", "run_ended")),
-    ]
-
-
-def test_a_model_call_that_is_made_again_is_of_the_same_turn(make_agent: MakeAgent) -> None:
-    agent = make_agent([Unsteady("One.")])
-    with pytest.raises(RuntimeError, match="no answer"):
-        agent.say("One?")
-    assert nodes_of(agent, None) == ["decide", "answer"]
-    assert agent.values["answer"] == "One."
-    assert (agent.values["usage"]["turn"], agent.values["usage"]["thread"]["model_calls"]) == (1, 1)
-    assert {run for run, _ in events_of(agent)} == {"thread.1"}
+    assert nodes_of(agent, None if is_same else "Two?") == PLAIN.split()[is_same:]
+    usage, turns = agent.values["usage"], 1 if is_same else 2
+    assert (agent.values["answer"], usage["turn"], usage["thread"]["model_calls"]) == ("Fine.", turns, 1)
+    assert {run for run, _ in events_of(agent)} == {f"thread.{turn}" for turn in range(1, turns + 1)}
+    if not is_same:
+        kinds = ["run_started", "run_failed", "run_started", "model_called", "run_ended"]
+        assert [kind for _, kind in events_of(agent)] == kinds

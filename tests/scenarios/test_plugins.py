@@ -7,14 +7,13 @@ import pytest
 
 from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import FREE, Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import SANDBOXES, needs_bwrap, needs_shell
 
 LOAD = calls(call("load_skill", name="deploy"))
 SCRIPT = "from pathlib import Path\nimport os, sys\nprint('version 1', *sys.argv[1:])\n"
 WHERE = "import os; print([os.environ[name] for name in ('CLAUDE_PLUGIN_ROOT', 'SKILL_DIR')], os.getcwd())\n"
-FREE: Any = {"require_approval_for": frozenset()}
 
 
 @pytest.fixture
@@ -99,9 +98,8 @@ def test_a_script_that_starts_beside_its_files_says_where_they_lie(
 @needs_bwrap
 def test_a_command_of_the_skill_finds_the_plugin_and_cannot_write_there(make: Any, plugin: Path) -> None:
     command = "cat $CLAUDE_PLUGIN_ROOT/scripts/x.py; touch $CLAUDE_PLUGIN_ROOT/new"
-    agent = make(
-        [calls(call("run_command", command=command, skill="deploy")), "done"], sandbox="require", **FREE
-    )
+    runs = calls(call("run_command", command=command, skill="deploy"))
+    agent = make([runs, "done"], sandbox="require", **FREE)
     agent.say("go")
     assert "version 1" in last(agent, "run_command")
     assert "Read-only file system" in last(agent, "run_command")
@@ -119,18 +117,13 @@ def test_what_was_loaded_is_what_runs_after_the_plugin_changed(make: Any, plugin
     assert [each["change"] for each in agent.values["catalog"]["changed"]] == ["changed"]
 
 
-def test_the_question_names_the_script_of_the_plugin_and_where_it_lies(make: Any, plugin: Path) -> None:
-    agent = make([run(f"{plugin}/scripts/x.py"), "done"])
+def test_the_question_names_the_script_and_a_grant_ends_when_the_plugin_changes(
+    make: Any, plugin: Path
+) -> None:
+    agent = make([run(f"{plugin}/scripts/x.py"), "done"] * 3, on_change="refresh")
     agent.say("go")
-    (request,) = agent.asked
-    assert "${CLAUDE_PLUGIN_ROOT}/scripts/x.py" in request["description"]
-    assert f"In its plugin: {plugin}." in request["description"]
-
-
-def test_a_grant_ends_when_the_plugin_changes(make: Any, plugin: Path) -> None:
-    replies = [run("scripts/own.py"), "one", run("scripts/own.py"), "two", run("scripts/own.py"), "three"]
-    agent = make(replies, on_change="refresh")
-    agent.say("go")
+    assert "${CLAUDE_PLUGIN_ROOT}/scripts/x.py" in agent.question
+    assert f"In its plugin: {plugin}." in agent.question
     agent.answer({"type": "approve", "grant": {"scope": "skill"}})
     agent.say("again")
     assert not agent.state.interrupts
@@ -139,15 +132,17 @@ def test_a_grant_ends_when_the_plugin_changes(make: Any, plugin: Path) -> None:
     assert agent.state.interrupts
 
 
+OWN = "scripts/own.py"
+
+
 @pytest.mark.parametrize(
     "path", ["{plugin}/skills/deploy/scripts/own.py", "$CLAUDE_PLUGIN_ROOT/skills//deploy/./scripts/own.py"]
 )
 def test_a_script_of_the_skill_that_is_spelled_through_the_plugin_is_banned_with_it(
     make: Any, plugin: Path, path: str
 ) -> None:
-    agent = make(
-        [run(path.format(plugin=plugin)), "done"], exclude_tools=("run_script(scripts/own.py)",), **FREE
-    )
+    banned = (f"run_script({OWN})",)
+    agent = make([run(path.format(plugin=plugin)), "done"], exclude_tools=banned, **FREE)
     agent.say("go")
     assert "the operator turned off" in last(agent)
 
@@ -157,37 +152,27 @@ def test_nothing_beside_the_plugin_is_run(make: Any, plugin: Path) -> None:
     paths = ("${CLAUDE_PLUGIN_ROOT}/../evil.py", f"{plugin}/../evil.py", f"{plugin.parent}/evil.py")
     agent = make([*map(run, paths), "done"], **FREE)
     agent.say("go")
-    texts = [each.text for each in agent.tool_messages("run_script")]
-    assert len(texts) == len(paths)
-    assert not any("exit code" in text for text in texts)
+    assert ["exit code" in each.text for each in agent.tool_messages("run_script")] == [False] * len(paths)
 
 
-def test_trust_in_a_skill_of_the_workspace_ends_when_its_plugin_changes(
+def test_trust_in_a_skill_of_the_workspace_ends_when_its_plugin_changes_which_is_protected(
     make_agent: MakeAgent, workspace: Path, plugin: Path
 ) -> None:
     own = workspace / ".agents" / "skills" / "tools"
     own.parent.mkdir(parents=True)
     plugin.rename(own)
-    agent = make_agent([LOAD, run("scripts/own.py"), "done"])
-    trust = TrustList(trust_file_of(agent.settings))
-    trust.add(own / "skills" / "deploy", project=workspace)
-    agent.say("go")
-    assert "untrusted" not in agent.question
-    (own / "scripts" / "x.py").write_text("print('version 2')\n")
-    agent = make_agent([LOAD, run("scripts/own.py"), "done"], thread="another")
-    agent.say("go")
-    assert "untrusted" in agent.question
-
-
-def test_a_plugin_of_a_configured_skill_in_the_workspace_is_protected(
-    make_agent: MakeAgent, workspace: Path, plugin: Path
-) -> None:
-    own = workspace / "tools"
-    plugin.rename(own)
+    for thread, is_untrusted in (("one", False), ("another", True)):
+        agent = make_agent([LOAD, run(OWN), "done"], thread=thread)
+        if not is_untrusted:
+            TrustList(trust_file_of(agent.settings)).add(own / "skills" / "deploy", project=workspace)
+        agent.say("go")
+        assert ("untrusted" in agent.question) == is_untrusted
+        (own / "scripts" / "x.py").write_text("print('version 2')\n")
+    own.rename(workspace / "tools")
     write = calls(call("write_file", path="tools/scripts/x.py", content="print('other')"))
-    agent = make_agent([write, "done"], skills_dirs=(own / "skills",), **FREE)
+    agent = make_agent([write, "done"], skills_dirs=(workspace / "tools" / "skills",), **FREE)
     agent.say("go")
-    assert "Protected path" in agent.asked[0]["description"]
+    assert "Protected path" in agent.question
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
