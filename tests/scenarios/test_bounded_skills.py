@@ -1,6 +1,5 @@
 """`when_full = "replace"`: the loaded skill that was not used for longest makes room."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.records import active_skills
-from tests.agents import Agent, Recorder, call, calls, write_skill
+from tests.agents import FREE, Agent, Recorder, call, calls, write_skill
 from tests.examples import trying
 from tests.kit import MakeAgent
 
 NAMES = ("alpha", "beta", "gamma", "delta")
-UNUSED = "not used for longest: {}."
 
 
 @pytest.fixture(autouse=True)
@@ -47,25 +43,15 @@ def active(agent: Agent) -> list[str]:
     return sorted(active_skills(agent.values["skills_loaded"]))
 
 
-def test_the_receipt_the_audit_and_the_prompt_say_which_skill_left(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    steps = [
-        calls(made("alpha")),
-        calls(made("beta")),
-        calls(made("alpha:read_resource")),
-        calls(made("gamma")),
-        "done",
-    ]
-    recorder = Recorder(steps)
+def test_the_receipt_the_audit_and_the_prompt_say_which_skill_left(make_agent: MakeAgent) -> None:
+    steps = ["alpha", "beta", "alpha:read_resource", "gamma"]
+    recorder = Recorder([*(calls(made(step)) for step in steps), "done"])
     agent = make_agent(recorder.entries, max_loaded_skills=2, when_full="replace")
     agent.say("go")
     assert active(agent) == ["alpha", "gamma"]
-    assert UNUSED.format("beta") in agent.tool_messages("load_skill")[-1].text
+    assert "not used for longest: beta." in agent.tool_messages("load_skill")[-1].text
     assert ("DO alpha" in recorder.texts[-1], "DO beta" in recorder.texts[-1]) == (True, False)
-    (record,) = (workspace / ".agent" / "runs").rglob("*.jsonl")
-    events = [json.loads(line) for line in record.read_text().splitlines()]
-    told = [(each["type"], each["skill"]) for each in events if each["type"].startswith("skill_")]
+    told = [(each["type"], each["skill"]) for each in agent.events("skill_loaded", "skill_unloaded")]
     loads = [("skill_loaded", name) for name in ("alpha", "beta", "gamma")]
     assert told == [*loads, ("skill_unloaded", "beta")]
 
@@ -101,8 +87,8 @@ def test_what_is_required_or_named_in_the_step_stays_and_the_limit_holds(
         max_loaded_skills=most,
         when_full="replace",
         exclude_tools=("run_script",),
-        require_approval_for=frozenset(),
         context_window=6_000,
+        **FREE,
     )
     agent.say("go")
     assert active(agent) == left.split()
@@ -128,25 +114,15 @@ def test_a_skill_that_cannot_be_read_drives_none_out(make_agent: MakeAgent, skil
     assert active(agent) == ["alpha"]
 
 
-def test_a_process_that_goes_on_makes_the_same_room(workspace: Path, tmp_path: Path) -> None:
-    settings = Settings(
-        workspace=workspace,
-        home=workspace,
-        bundled_skills=False,
-        max_loaded_skills=2,
-        when_full="replace",
-    )
-    steps: list[Any] = [calls(made("alpha")), calls(made("beta")), calls(made("gamma")), "done"]
-    config: Any = {"configurable": {"thread_id": "t"}}
+def test_a_process_that_goes_on_makes_the_same_room(make_agent: MakeAgent, tmp_path: Path) -> None:
+    steps = [calls(made("alpha")), calls(made("beta")), calls(made("gamma")), "done"]
     asked: Any = {"messages": [HumanMessage("go")]}
     while asked is None or asked:
         with SqliteSaver.from_conn_string(str(tmp_path / "t.sqlite")) as saver:
-            graph = build_graph(settings, model=ScriptedChatModel(steps))
-            agent = graph.compile(checkpointer=saver, interrupt_before=["load"])
-            agent.invoke(asked, config)
-            state = agent.get_state(config)
-            asked = None if state.next else {}
-    assert sorted(active_skills(state.values["skills_loaded"])) == ["beta", "gamma"]
+            agent = make_agent(steps, checkpointer=saver, max_loaded_skills=2, when_full="replace")
+            agent.graph.invoke(asked, agent.config, interrupt_before=["load"])
+            asked, left = None if agent.state.next else {}, active(agent)
+    assert left == ["beta", "gamma"]
 
 
 @trying(40, with_fixtures=True)

@@ -10,17 +10,17 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langgraph.checkpoint.memory import InMemorySaver
 
-from skills_agent.graph import Settings, build_graph
 from skills_agent.nodes.model_errors import ModelCallError
+from tests.agents import FREE
 from tests.http_servers import served
+from tests.kit import MakeAgent
 from tests.strict_providers import KEY, PROVIDERS
 
 # Of Gemini's package.
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
-CONFIG: Any = {"configurable": {"thread_id": "1"}}
+GO: Any = {"messages": [("user", "go")]}
 ARGS: Final = {"path": "notes.md", "content": "a new text of some length", "overwrite": True}
 TEXT: Final = json.dumps(ARGS)
 Events = list[dict[str, Any]]
@@ -93,14 +93,8 @@ def _response(item: dict[str, Any], *pieces: dict[str, Any]) -> Events:
 
 
 def _message(block: dict[str, Any], delta: dict[str, Any], stop: str) -> Events:
-    message: dict[str, Any] = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": [],
-    }
-    message |= {"stop_reason": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    message: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+    message |= {"content": [], "stop_reason": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
     return [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": block},
@@ -158,13 +152,6 @@ def encoded(events: Events) -> bytes:
     ).encode()
 
 
-def settings_of(workspace: Path) -> Settings:
-    """Return what lets an agent write without a question."""
-    return Settings(
-        workspace=workspace, home=workspace, bundled_skills=False, require_approval_for=frozenset()
-    )
-
-
 def _nothing(_: Protocol) -> bytes:
     return b""
 
@@ -186,27 +173,24 @@ def _error_after_the_call(protocol: Protocol) -> bytes:
 @pytest.mark.parametrize("broken", [_nothing, _half_of_the_call, _no_end, _error_after_the_call])
 @pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow) for each in PROTOCOLS])
 async def test_a_stream_that_breaks_off_runs_nothing_and_is_asked_for_again(
-    server: Streams, workspace: Path, name: str, broken: Callable[[Protocol], bytes]
+    make_agent: MakeAgent, server: Streams, workspace: Path, name: str, broken: Callable[[Protocol], bytes]
 ) -> None:
     protocol = PROTOCOLS[name]
     (workspace / "notes.md").write_text("old")
     server.streams.extend([broken(protocol), encoded(protocol.text)])
-    settings = settings_of(workspace)
-    model = protocol.model(server.url)
-    graph = build_graph(settings, model=model).compile(checkpointer=InMemorySaver())
-    _ = [part async for part in graph.astream({"messages": [("user", "go")]}, CONFIG, stream_mode="messages")]
-    assert (graph.get_state(CONFIG).values["answer"], server.requests) == ("Done.", 2)
+    agent = make_agent(protocol.model(server.url), **FREE)
+    _ = [part async for part in agent.graph.astream(GO, agent.config, stream_mode="messages")]
+    assert (agent.values["answer"], server.requests) == ("Done.", 2)
     assert (workspace / "notes.md").read_text() == "old"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_whole_stream_runs(server: Streams, workspace: Path, name: str) -> None:
+def test_a_whole_stream_runs(make_agent: MakeAgent, server: Streams, workspace: Path, name: str) -> None:
     """Else the tests above would show nothing."""
     protocol = PROTOCOLS[name]
     (workspace / "notes.md").write_text("old")
     server.streams.extend([encoded(protocol.call), encoded(protocol.text)])
-    settings = settings_of(workspace)
-    graph = build_graph(settings, model=protocol.model(server.url)).compile(checkpointer=InMemorySaver())
-    list(graph.stream({"messages": [("user", "go")]}, CONFIG, stream_mode="messages"))
+    agent = make_agent(protocol.model(server.url), **FREE)
+    list(agent.graph.stream(GO, agent.config, stream_mode="messages"))
     assert (workspace / "notes.md").read_text() == ARGS["content"]

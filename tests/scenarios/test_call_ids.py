@@ -7,27 +7,21 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
-from pydantic import SecretStr
 
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.graph.user_folders import state_folder
-from tests.agents import Agent
+from tests.agents import FREE, Agent
 from tests.kit import MakeAgent
-from tests.openai_server import KEY, Call, Completion, OpenAIServer
-
-
-def model_of(server: OpenAIServer) -> ChatOpenAI:
-    return ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
+from tests.openai_server import Call, Completion, OpenAIServer
 
 
 @pytest.fixture
 def agent(server: OpenAIServer, make_agent: MakeAgent) -> Agent:
-    return make_agent(model_of(server), require_approval_for=frozenset())
+    return make_agent("openai:m", **FREE)
 
 
 def write(name: str, call_id: str) -> Call:
@@ -104,7 +98,7 @@ def test_a_call_with_the_id_of_a_lost_one_leaves_what_is_known_of_that_one(
 ) -> None:
     """Killed before the reply with the call was kept: the server counts from the beginning again."""
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = make_agent(model_of(server), require_approval_for=frozenset(), checkpointer=saver)
+        agent = make_agent("openai:m", checkpointer=saver, **FREE)
         server.answers.extend([Completion(calls=[write("one", "call_0")]), Completion("done")])
         agent.say("go")
         journal = FileJournal(state_folder(agent.settings) / JOURNAL_FILE)
