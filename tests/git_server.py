@@ -11,15 +11,11 @@ from typing import Any
 
 from tests.http_servers import Requests, served
 
+PERSON = {"NAME": "A", "EMAIL": "a@example.invalid", "DATE": "2026-11-01T00:00:00Z"}
 NOBODY = {
+    **{f"GIT_{who}_{name}": PERSON[name] for who in ("AUTHOR", "COMMITTER") for name in PERSON},
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_AUTHOR_NAME": "A",
-    "GIT_AUTHOR_EMAIL": "a@example.invalid",
-    "GIT_COMMITTER_NAME": "A",
-    "GIT_COMMITTER_EMAIL": "a@example.invalid",
-    "GIT_AUTHOR_DATE": "2026-11-01T00:00:00Z",
-    "GIT_COMMITTER_DATE": "2026-11-01T00:00:00Z",
 }
 
 SKILL = "---\nname: {name}\ndescription: Greets. Use when greeting.\n---\n{text}\n"

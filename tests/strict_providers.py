@@ -112,8 +112,7 @@ def _anthropic_faults(body: Body) -> Iterator[str]:
     for at, message in enumerate(messages):
         if message["role"] != ("assistant" if at % 2 else "user"):
             yield f"messages.{at}: roles must alternate, and begin with the user"
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        blocks = _blocks(message)
         yield from _blank_texts([each for each in blocks if each["type"] == "text"] or "-", at)
         if not blocks:
             yield f"messages.{at}: all messages must have non-empty content"
@@ -150,11 +149,9 @@ def _breakpoint_faults(body: Body) -> Iterator[str]:
 
 def anthropic_blocks(body: Body) -> list[Body]:
     """Return what Anthropic's cache goes through: tools, system, and the blocks of messages."""
-    system = body.get("system") or []
-    head = [{"type": "text", "text": system}] if isinstance(system, str) else system
     return [
         *(body.get("tools") or []),
-        *head,
+        *_blocks({"content": body.get("system") or []}),
         *({**each, "role": message["role"]} for message in body["messages"] for each in _blocks(message)),
     ]
 

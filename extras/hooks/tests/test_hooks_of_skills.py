@@ -277,12 +277,9 @@ def test_a_hook_judges_the_calls_of_forks_and_their_tasks(
     write_hooked(skills_dir, "PreToolUse", DENY)
     model = AskedTwice(WRITE)
     hooks = {"PreToolUse": [{"matcher": "task", "hooks": [{"command": "exit 2"}]}]} if own else {}
-    agent = make_agent([model] * 9, require_approval_for=(), hooks_handlers=hooks)
-    builder = build_graph(
-        agent.settings, model=agent.model, subagents=[Subagent(name="helper", description="Helps.")]
-    )
-    graph = builder.compile(checkpointer=agent.checkpointer)
-    state = graph.invoke({"messages": [HumanMessage("hi")]}, agent.config)
+    helper = Subagent(name="helper", description="Helps.")
+    settings: Any = {"require_approval_for": (), "hooks_handlers": hooks}
+    state = make_agent([model] * 9, parts={"subagents": [helper]}, **settings).say("hi")
     (task,) = (each for each in state["messages"] if each.name == "task")
     assert not (workspace / "a.txt").exists()
     assert ("denies it" in str(task.text)) == own

@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.nodes.activations import CALLED
 from skills_agent.nodes.prompt import FOLLOW
 from skills_agent.skills.sources import MemorySource
@@ -32,9 +28,6 @@ echo two
 """
 COMMANDS = ["cat note.txt && echo x >> ran.txt", "echo one\necho two"]
 FREE: Any = {"dynamic_context": "on", "enable_run_command": "on", "require_approval_for": ()}
-ASKED: Any = {"messages": [HumanMessage("/alpha")]}
-CONFIG: Any = {"configurable": {"thread_id": "1"}}
-
 Make = Callable[..., Agent]
 
 
@@ -48,10 +41,13 @@ def model() -> Recorder:
 def make(make_agent: MakeAgent, model: Recorder, skills_dir: Path, workspace: Path) -> Make:
     (workspace / "note.txt").write_text("blue")
 
-    def made(body: str = BODY, plays: Recorder = model, **settings: Any) -> Agent:
+    def made(body: str = BODY, plays: Any = model.entries, says: str = "/alpha", **settings: Any) -> Agent:
         if not (skills_dir / "alpha").exists():
             write_skill(skills_dir, "alpha", "Alpha.\nallowed-tools: Bash(echo:*)", body)
-        return make_agent(plays.entries, **{**FREE, **settings})
+        agent = make_agent(plays, **{**FREE, **settings})
+        if says:
+            agent.say(says)
+        return agent
 
     return made
 
@@ -66,8 +62,7 @@ def called(agent: Agent) -> list[str]:
 @pytest.mark.parametrize("sandbox", ["off", "require"])
 def test_the_model_reads_the_output_below_the_instructions(make: Make, sandbox: str, workspace: Path) -> None:
     model = Recorder([calls(call("load_skill", name="alpha")), "done", "again"])
-    agent = make(plays=model, sandbox=sandbox)
-    assert agent.say("go")["answer"] == "done"
+    agent = make(plays=model.entries, says="go", sandbox=sandbox)
     assert called(agent) == COMMANDS
     marked = f"Note: `{COMMANDS[0]}` {CALLED}\n```\n{COMMANDS[1]}\n```\n{CALLED}"
     places = [model.texts[1].index(text) for text in (marked, "blue", "stdout:\none\ntwo")]
@@ -88,26 +83,22 @@ def test_the_model_reads_the_output_below_the_instructions(make: Make, sandbox: 
 )
 def test_they_stay_text_where_none_may_run(make: Make, model: Recorder, settings: Any, why: str) -> None:
     agent = make(**settings)
-    agent.say("/alpha")
     assert called(agent) == []
     assert f"Left as text in alpha: 2 commands ({why}" in model.texts[0]
     assert ("Run what you need of it yourself." in model.texts[0]) == ("dynamic_context" in settings)
     assert "Note: !`cat note.txt" in model.texts[0]
 
 
-def test_a_skill_of_a_remote_place_runs_none(workspace: Path, model: Recorder) -> None:
+def test_a_skill_of_a_remote_place_runs_none(make_agent: MakeAgent, model: Recorder) -> None:
     text = f"---\nname: alpha\ndescription: Alpha.\n---\n{BODY}"
     source = MemorySource({"alpha": {"SKILL.md": text}}, "far", trusted=True)
-    settings = Settings(workspace=workspace, home=workspace, **FREE)
-    graph = build_graph(settings, model=ScriptedChatModel(model.entries), sources=[source])
-    graph.compile(InMemorySaver()).invoke(ASKED, CONFIG)
+    make_agent(model.entries, parts={"sources": [source]}, **FREE).say("/alpha")
     assert "alpha: 2 commands (its source is not on this machine)" in model.texts[0]
     assert CALLED not in model.texts[0]
 
 
 def test_a_person_is_asked_and_a_rejection_is_told(make: Make, model: Recorder, workspace: Path) -> None:
     agent = make(require_approval_for=("run",))
-    agent.say("/alpha")
     assert [each["args"]["command"] for each in agent.asked] == COMMANDS
     assert "The skill `alpha` is from an untrusted source" in agent.question
     assert model.prompts == []
@@ -119,14 +110,13 @@ def test_a_person_is_asked_and_a_rejection_is_told(make: Make, model: Recorder, 
 
 def test_the_files_of_the_skill_are_those_that_were_loaded(make: Make, skills_dir: Path) -> None:
     agent = make("!`cat ${CLAUDE_SKILL_DIR}/SKILL.md`")
-    agent.say("/alpha")
     assert called(agent) == ["cat $SKILL_DIR/SKILL.md"]
     assert "name: alpha" in agent.results("run_command")[0]
 
 
 def test_each_activation_makes_its_own_calls(make: Make, model: Recorder) -> None:
-    agent = make("!`echo given $ARGUMENTS`")
-    for words in ("one two", "one two", "three"):
+    agent = make("!`echo given $ARGUMENTS`", says="/alpha one two")
+    for words in ("one two", "three"):
         agent.say(f"/alpha {words}")
     assert called(agent) == ["echo given one two", "echo given three"]
     assert model.texts[-1].count(CALLED) == 2
@@ -139,8 +129,7 @@ def test_each_activation_makes_its_own_calls(make: Make, model: Recorder) -> Non
 def test_arguments_never_become_commands(
     make: Make, model: Recorder, arguments: str, workspace: Path
 ) -> None:
-    agent = make("!`echo $ARGUMENTS`\n\n!`echo fine`\n\n$ARGUMENTS")
-    agent.say(f"/alpha {arguments}")
+    agent = make("!`echo $ARGUMENTS`\n\n!`echo fine`\n\n$ARGUMENTS", says=f"/alpha {arguments}")
     assert called(agent) == ["echo fine"]
     assert not (workspace / "ran.txt").exists()
     assert "alpha: 1 command (over 8, or with arguments that a shell could read as more)" in model.texts[0]
@@ -148,14 +137,13 @@ def test_arguments_never_become_commands(
 
 def test_they_are_bounded_by_number_and_by_the_budget_of_the_turn(make: Make, model: Recorder) -> None:
     agent = make("\n".join(f"!`echo {number}`" for number in range(10)), max_tool_calls=5)
-    agent.say("/alpha")
     assert len(called(agent)) == 8
     assert [each.status for each in agent.tool_messages("run_command")].count("error") == 3
     assert "alpha: 2 commands (over 8" in model.texts[0]
 
 
 def test_none_is_called_where_no_steps_are_left_for_it(make: Make, model: Recorder) -> None:
-    agent = make()
+    agent = make(says="")
     agent.config["recursion_limit"] = 10
     agent.say("/alpha")
     assert called(agent) == []
@@ -164,7 +152,6 @@ def test_none_is_called_where_no_steps_are_left_for_it(make: Make, model: Record
 
 def test_what_the_skill_allows_holds_for_them_and_is_said(make: Make, model: Recorder) -> None:
     agent = make("!`echo 1`\n!`date`", allowed_tools="restrict")
-    agent.say("/alpha")
     assert {each.status for each in agent.tool_messages("run_command")} == {"success", "error"}
     assert model.texts[0].index("Allowed now:") < model.texts[0].index("stdout:")
 
@@ -174,7 +161,8 @@ def test_a_killed_command_runs_again_only_if_a_person_says_so(make: Make, worksp
     database = str(workspace.parent / "threads.sqlite")
 
     def resumed(saver: SqliteSaver) -> Agent:
-        return make("!`echo x >> ran.txt; kill -9 $(cat agent.txt) $$`", sandbox="off", checkpointer=saver)
+        command = "!`echo x >> ran.txt; kill -9 $(cat agent.txt) $$`"
+        return make(command, says="", sandbox="off", checkpointer=saver)
 
     def first() -> None:
         (workspace / "agent.txt").write_text(str(os.getpid()))
@@ -197,7 +185,6 @@ def test_a_killed_command_runs_again_only_if_a_person_says_so(make: Make, worksp
 def test_strict_providers_take_the_calls(make: Make, provider: str) -> None:
     with strict_server(provider) as server:
         server.replies.append(Completion("", [Call("load_skill", {"name": "alpha"}, "call_0")]))
-        graph = build_graph(make().settings, model=server.model()).compile(InMemorySaver())
-        for text in ("go", "/alpha again"):
-            assert graph.invoke({"messages": [HumanMessage(text)]}, CONFIG)["answer"] == "Well."
+        agent = make(plays=server.model(), says="go")
+        assert agent.say("/alpha again")["answer"] == "Well."
         assert server.faults == []

@@ -107,20 +107,21 @@ def test_beside_a_shell_or_what_git_would_run_it_does_not_write(repository: Path
     assert why(repository, command).startswith("Not run: git ")
 
 
+CONFIGURATIONS = [
+    '[filter "x"]\n\tclean = ./x', '[FILTER "x"] Smudge=./x', '[filter "a]b"] process = ./x',
+    '[merge "x"]\r\n\tdriver = ./x %A', '[diff "x"]\n  textconv = ./x', "[diff] external = ./x",
+    '[diff "x"]\ncommand = ./x', "[include]\n\tpath = ../x", '[includeIf "gitdir:."]\n path = x',
+    '[credential "https://x"]\n\thelper = !./x', "[gpg]\n\tprogram = ./x", '[trailer "x"]\n\tcmd = ./x',
+    '[remote "o"]\n\tuploadpack = ./x', '[remote "o"]\n\tvcs = x', '[hook "x"]\n\tcommand = ./x',
+    "[core]\n\tpager = x\\\n\n\talternateRefsCommand = ./x", "[core]\n\tgitproxy = ./x",
+    '[submodule "x"]\n\tupdate = !./x',
+]  # fmt: skip
+PLACES = ("config.worktree", "modules/a/b/config", "modules/a/config.worktree")
+
+
 @pytest.mark.parametrize(
-    "config",
-    [
-        '[filter "x"]\n\tclean = ./x', '[FILTER "x"] Smudge=./x', '[filter "a]b"] process = ./x',
-        '[merge "x"]\r\n\tdriver = ./x %A', '[diff "x"]\n  textconv = ./x', "[diff] external = ./x",
-        '[diff "x"]\ncommand = ./x', "[include]\n\tpath = ../x", '[includeIf "gitdir:."]\n path = x',
-        '[credential "https://x"]\n\thelper = !./x', "[gpg]\n\tprogram = ./x", '[trailer "x"]\n\tcmd = ./x',
-        '[remote "o"]\n\tuploadpack = ./x', '[remote "o"]\n\tvcs = x', '[hook "x"]\n\tcommand = ./x',
-        "[core]\n\tpager = x\\\n\n\talternateRefsCommand = ./x",
-        "[core]\n\tgitproxy = ./x", '[submodule "x"]\n\tupdate = !./x',
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "name", ["config", "config.worktree", "modules/a/b/config", "modules/a/config.worktree"]
+    ("config", "name"),
+    [*((each, "config") for each in CONFIGURATIONS), *((CONFIGURATIONS[0], each) for each in PLACES)],
 )
 def test_a_repository_that_names_programs_is_not_written(repository: Path, config: str, name: str) -> None:
     (repository / ".git" / name).parent.mkdir(parents=True, exist_ok=True)

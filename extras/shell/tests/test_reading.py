@@ -9,9 +9,9 @@ from skills_agent.shell import lines
 from skills_agent.skills.policy.patterns import Call, Grammar, Places
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("read") / "work"
     for each in ("src", "other", "src/closed", "skill"):
         (folder / each).mkdir(parents=True)
     for each in ("a.txt", "b.txt", "src/a.py", "other/a.py"):

@@ -1,6 +1,6 @@
 """What of a shell's command line is not understood: each check by itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -54,59 +54,50 @@ def test_after_a_change_of_folder_that_is_not_followed_no_folder_is_known(change
 
 
 class Tree:
-    """What a grammar says of a line: its nodes, each as type and place."""
+    """What a grammar says of a line: its nodes, each as `type start end`."""
 
     has_error = False
     type = "program"
 
-    def __init__(self, line: str, nodes: Sequence[tuple[str, int, int]]) -> None:
+    def __init__(self, line: str, nodes: str) -> None:
         self.root_node = self
-        self.children = [
-            SimpleNamespace(
-                type=kind, start_byte=start, end_byte=end, text=line[start:end].encode(), children=[],
-                is_named=kind[0].isalpha(),
-            )
-            for kind, start, end in nodes
-        ]  # fmt: skip
+        self.children = [self.node(line, *each.split()) for each in nodes.split(", ")]
+
+    @staticmethod
+    def node(line: str, kind: str, start: str, end: str) -> SimpleNamespace:
+        text, is_named = line[int(start) : int(end)].encode(), kind[0].isalpha()
+        places = {"start_byte": int(start), "end_byte": int(end)}
+        return SimpleNamespace(type=kind, text=text, children=[], is_named=is_named, **places)
 
 
-@pytest.mark.parametrize(
-    ("line", "nodes"),
-    [
-        pytest.param("aa;bb", [("word", 0, 2), ("word", 3, 5)], id="an operator between words"),
-        pytest.param("aab", [("word", 0, 2), ("word", 2, 3)], id="two words for one"),
-        pytest.param("aa b", [("word", 0, 3), ("word", 2, 4)], id="words over each other"),
-        pytest.param("aa && b", [("word", 0, 2), ("&", 3, 4), ("&", 4, 5), ("word", 6, 7)], id="half a sign"),
-        pytest.param(
-            "aa #b;c", [("word", 0, 2), ("comment", 3, 5), (";", 5, 6), ("word", 6, 7)], id="half a comment"
-        ),
-        pytest.param("aa #b", [("word", 0, 2), ("word", 3, 5)], id="a comment that is a word"),
-        pytest.param(
-            "aa <<E\nb", [("word", 0, 2), ("<<", 3, 5), ("heredoc_start", 5, 6), ("word", 7, 8)],
-            id="commands for the lines of a here-document",
-        ),
-        pytest.param(
-            "aa <<E\nbb\nE",
-            [
-                *[("word", 0, 2), ("<<", 3, 5), ("heredoc_start", 5, 6), ("word", 7, 9)],
-                *[("heredoc_body", 10, 10), ("heredoc_end", 10, 11)],
-            ],
-            id="a command before the lines of a here-document",
-        ),
-        pytest.param("aa <<E", [("word", 0, 2), ("<<", 3, 5), ("heredoc_start", 5, 6)], id="no lines of it"),
-        pytest.param(
-            "aa\nE", [("word", 0, 2), ("heredoc_body", 3, 3), ("heredoc_end", 3, 4)], id="lines of none"
-        ),
-        pytest.param("aa 'b", [("word", 0, 2), ("raw_string", 3, 5)], id="an open single quote"),
-        pytest.param('aa "b', [("word", 0, 2), ("string", 3, 5)], id="an open double quote"),
-        pytest.param("aa b;c", [("word", 0, 2), ("word", 3, 6)], id="a sign in a word"),
-        pytest.param("aa b\\", [("word", 0, 2), ("word", 3, 5)], id="a backslash at the end"),
-        pytest.param("aa $(b)", [("word", 0, 2), ("word", 3, 7)], id="a substitution that nobody reads"),
-    ],
-)  # fmt: skip
-def test_nothing_rests_on_a_grammar_that_errs(
-    line: str, nodes: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+ERRORS = {
+    "an operator between words": ("aa;bb", "word 0 2, word 3 5"),
+    "two words for one": ("aab", "word 0 2, word 2 3"),
+    "words over each other": ("aa b", "word 0 3, word 2 4"),
+    "half a sign": ("aa && b", "word 0 2, & 3 4, & 4 5, word 6 7"),
+    "half a comment": ("aa #b;c", "word 0 2, comment 3 5, ; 5 6, word 6 7"),
+    "a comment that is a word": ("aa #b", "word 0 2, word 3 5"),
+    "commands for the lines of a here-document": (
+        "aa <<E\nb",
+        "word 0 2, << 3 5, heredoc_start 5 6, word 7 8",
+    ),
+    "a command before the lines of a here-document": (
+        "aa <<E\nbb\nE",
+        "word 0 2, << 3 5, heredoc_start 5 6, word 7 9, heredoc_body 10 10, heredoc_end 10 11",
+    ),
+    "no lines of it": ("aa <<E", "word 0 2, << 3 5, heredoc_start 5 6"),
+    "lines of none": ("aa\nE", "word 0 2, heredoc_body 3 3, heredoc_end 3 4"),
+    "an open single quote": ("aa 'b", "word 0 2, raw_string 3 5"),
+    "an open double quote": ('aa "b', "word 0 2, string 3 5"),
+    "a sign in a word": ("aa b;c", "word 0 2, word 3 6"),
+    "a backslash at the end": ("aa b\\", "word 0 2, word 3 5"),
+    "a substitution that nobody reads": ("aa $(b)", "word 0 2, word 3 7"),
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_nothing_rests_on_a_grammar_that_errs(error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line, nodes = ERRORS[error]
     tree = Tree(line, nodes)
     monkeypatch.setattr(shell, "_parser", lambda: SimpleNamespace(parse=lambda _: tree))
     shell.read_line.cache_clear()
