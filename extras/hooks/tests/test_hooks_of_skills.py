@@ -21,7 +21,7 @@ from tests.agents import Agent, CutOff, Notes, call, calls, write_skill
 from tests.forked import run_forked
 from tests.kit import MakeAgent
 
-WRITE = call("write_file", path="a.txt", content="x")
+WRITE = calls(call("write_file", path="a.txt", content="x"))
 OTHER = calls(call("write_file", path="b.txt", content="x"))
 LOAD = calls(call("load_skill", name="alpha"))
 UNLOAD = calls(call("unload_skill", name="alpha"))
@@ -31,10 +31,10 @@ Turn = Callable[..., Agent]
 DENY = "echo no >&2; exit 2"
 
 
-def write_hooked(skills: Path, event: str, command: str, more: str = "", **files: str) -> Path:
+def write_hooked(skills: Path, command: str, more: str = "", **files: str) -> Path:
     """Write the skill alpha with one hook."""
     handler = f"type: command\n          command: {json.dumps(command)}{more}"
-    hooks = f"hooks:\n  {event}:\n    - matcher: Write|Edit\n      hooks:\n        - {handler}"
+    hooks = f"hooks:\n  PreToolUse:\n    - matcher: Write|Edit\n      hooks:\n        - {handler}"
     return write_skill(skills, "alpha", f"Counts.\n{hooks}", **files)
 
 
@@ -47,8 +47,8 @@ def turn(make_agent: MakeAgent, skills_dir: Path) -> Turn:
     """Return a function that writes alpha with a hook before writes, and runs a turn that loads it first."""
 
     def run(command: str, *replies: Any, more: str = "", **settings: Any) -> Agent:
-        write_hooked(skills_dir, "PreToolUse", command, more)
-        script = [LOAD, *(replies or [calls(WRITE)]), "done"]
+        write_hooked(skills_dir, command, more)
+        script = [LOAD, *(replies or [WRITE]), "done"]
         agent = make_agent(script, **{"require_approval_for": (), **settings})
         agent.say("hi")
         return agent
@@ -57,8 +57,8 @@ def turn(make_agent: MakeAgent, skills_dir: Path) -> Turn:
 
 
 def test_a_hook_holds_while_its_skill_is_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_hooked(skills_dir, "PreToolUse", DENY)
-    agent = make_agent([calls(WRITE), LOAD, calls(WRITE), UNLOAD, calls(WRITE), "done"], **ASKED)
+    write_hooked(skills_dir, DENY)
+    agent = make_agent([WRITE, LOAD, WRITE, UNLOAD, WRITE, "done"], **ASKED)
     agent.say("hi")
     assert "PreToolUse Write|Edit -> echo no" in agent.question
     agent.answer(APPROVE)
@@ -69,7 +69,7 @@ def test_a_hook_holds_while_its_skill_is_loaded(make_agent: MakeAgent, skills_di
 
 
 def test_a_person_who_rejects_turns_the_hooks_off_in_the_thread(turn: Turn) -> None:
-    agent = turn(DENY, calls(WRITE), UNLOAD, LOAD, **ASKED)
+    agent = turn(DENY, WRITE, UNLOAD, LOAD, **ASKED)
     agent.answer(REJECT)
     assert not agent.state.interrupts
     assert "The hooks of alpha do not run" in results(agent, "load_skill")[0]
@@ -80,8 +80,8 @@ def test_a_person_who_rejects_turns_the_hooks_off_in_the_thread(turn: Turn) -> N
 def test_what_nobody_has_approved_lets_no_call_pass(
     make_agent: MakeAgent, skills_dir: Path, workspace: Path, how: str
 ) -> None:
-    write_hooked(skills_dir, "PreToolUse", "exit 0")
-    agent = make_agent([LOAD, calls(WRITE), "done"], approval="ask" if " " in how else how, **ASKED)
+    write_hooked(skills_dir, "exit 0")
+    agent = make_agent([LOAD, WRITE, "done"], approval="ask" if " " in how else how, **ASKED)
     if how == "fail":
         with pytest.raises(ApprovalNeededError, match="a hook of alpha"):
             agent.say("hi")
@@ -95,7 +95,7 @@ def test_what_nobody_has_approved_lets_no_call_pass(
 def test_the_answer_holds_for_that_content_of_the_skill_and_no_other(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
-    skill = write_hooked(skills_dir, "PreToolUse", "exit 0")
+    skill = write_hooked(skills_dir, "exit 0")
     agent = make_agent([LOAD, "one", UNLOAD, LOAD, "two", UNLOAD, LOAD, "three"], **ASKED)
     agent.say("hi")
     agent.answer(APPROVE)
@@ -107,16 +107,16 @@ def test_the_answer_holds_for_that_content_of_the_skill_and_no_other(
 
 
 def test_a_trusted_skill_is_not_asked_about(make_agent: MakeAgent, tmp_path: Path) -> None:
-    write_hooked(tmp_path / "home" / ".agent" / "skills", "PreToolUse", DENY)
-    agent = make_agent([LOAD, calls(WRITE), "done"], **ASKED)
+    write_hooked(tmp_path / "home" / ".agent" / "skills", DENY)
+    agent = make_agent([LOAD, WRITE, "done"], **ASKED)
     agent.say("hi")
     assert "denies it: no" in results(agent)[0]
 
 
 def test_the_hooks_are_those_of_the_version_that_was_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
     check = "import sys\nprint('as loaded', file=sys.stderr)\nsys.exit(2)"
-    skill = write_hooked(skills_dir, "PreToolUse", "scripts/check.py", scripts__check_py=check)
-    agent = make_agent([LOAD, "one", calls(WRITE), "two"], require_approval_for=())
+    skill = write_hooked(skills_dir, "scripts/check.py", scripts__check_py=check)
+    agent = make_agent([LOAD, "one", WRITE, "two"], require_approval_for=())
     agent.say("hi")
     (skill / "scripts" / "check.py").write_text("print('changed')")
     (skill / "SKILL.md").write_text("---\nname: alpha\ndescription: Counts.\n---\n")
@@ -138,13 +138,13 @@ def test_a_hook_that_does_not_end_denies(turn: Turn) -> None:
 def test_a_skill_cannot_keep_itself_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
     hooks = "hooks:\n  PreToolUse:\n    - hooks:\n        - command: exit 2"
     write_skill(skills_dir, "alpha", f"Counts.\n{hooks}")
-    agent = make_agent([LOAD, UNLOAD, calls(WRITE), "done"], require_approval_for=())
+    agent = make_agent([LOAD, UNLOAD, WRITE, "done"], require_approval_for=())
     agent.say("hi")
     assert "Not run" not in results(agent, "unload_skill")[0] + results(agent)[0]
 
 
 def test_runs_count_for_the_budget_of_scripts_and_what_is_over_it_denies(turn: Turn) -> None:
-    agent = turn("exit 0", calls(WRITE), OTHER, max_script_runs=1)
+    agent = turn("exit 0", WRITE, OTHER, max_script_runs=1)
     assert agent.values["usage"]["this_turn"]["script_runs"] == 1
     assert "budget of 1 script runs" in results(agent)[1]
 
@@ -153,10 +153,10 @@ def test_runs_count_for_the_budget_of_scripts_and_what_is_over_it_denies(turn: T
 def test_policy_that_denies_scripts_denies_hooks_as_well(
     make_agent: MakeAgent, skills_dir: Path, by: str
 ) -> None:
-    write_hooked(skills_dir, "PreToolUse", "exit 0")
+    write_hooked(skills_dir, "exit 0")
     excluded: dict[str, Any] = {"exclude_tools": ("Bash",)}
     agent = make_agent(
-        [LOAD, calls(WRITE), "done"], require_approval_for=(), **(excluded if by == "operator" else {})
+        [LOAD, WRITE, "done"], require_approval_for=(), **(excluded if by == "operator" else {})
     )
     agent.say("hi", context=Context(**(excluded if by == "caller" else {})))
     assert "could not be started" in results(agent)[0]
@@ -169,26 +169,20 @@ def test_a_hook_that_allows_skips_no_question(turn: Turn) -> None:
 
 
 def test_once_is_once_for_a_load(turn: Turn) -> None:
-    agent = turn(DENY, calls(WRITE), OTHER, UNLOAD, LOAD, OTHER, more="\n          once: true")
+    agent = turn(DENY, WRITE, OTHER, UNLOAD, LOAD, OTHER, more="\n          once: true")
     assert ["Not run" in each for each in results(agent)] == [True, False, True]
 
 
-def test_an_answer_that_is_revoked_holds_no_more(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_hooked(skills_dir, "PreToolUse", "exit 0")
-    agent = make_agent([LOAD, "one", calls(WRITE), "two"], **ASKED)
-    agent.say("hi")
+def test_an_answer_that_is_revoked_holds_no_more(turn: Turn) -> None:
+    agent = turn("exit 0", "one", WRITE, **ASKED)
     agent.answer(APPROVE)
     Threads(agent.graph).revoke(agent.thread, *agent.values["grants"])
     agent.say("again")
     assert "nobody has approved its hooks" in results(agent)[0]
 
 
-def test_hooks_whose_version_is_gone_have_denied(
-    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path
-) -> None:
-    write_hooked(skills_dir, "PreToolUse", "exit 0")
-    agent = make_agent([LOAD, "one", calls(WRITE), "two"], require_approval_for=())
-    agent.say("hi")
+def test_hooks_whose_version_is_gone_have_denied(turn: Turn, skills_dir: Path, tmp_path: Path) -> None:
+    agent = turn("exit 0", "one", WRITE)
     for folder in (skills_dir, *(tmp_path / "home").rglob("snapshots")):
         shutil.rmtree(folder)
     agent.say("again")
@@ -209,7 +203,7 @@ def test_what_a_hook_says_is_said_once_where_the_tool_asks(make_agent: MakeAgent
 
 @contextmanager
 def kept(make_agent: MakeAgent, folder: Path, command: str, tool: str = "write_file") -> Iterator[Agent]:
-    asked = calls(WRITE) if tool == "write_file" else calls(call(tool, path="."))
+    asked = WRITE if tool == "write_file" else calls(call(tool, path="."))
     hooks = {"PreToolUse": [{"hooks": [{"command": command}]}]}
     with SqliteSaver.from_conn_string(str(folder / "threads.sqlite")) as saver:
         yield make_agent(
@@ -262,7 +256,7 @@ class AskedTwice:
     def __init__(self, tool: dict[str, Any]) -> None:
         self.replies = {
             "hi": [LOAD, calls(call("task", agent="helper", task="do it")), "done"],
-            "do it": [calls(tool), "did"],
+            "do it": [tool, "did"],
         }
 
     def __call__(self, messages: Any) -> Any:
@@ -274,7 +268,7 @@ class AskedTwice:
 def test_a_hook_judges_the_calls_of_forks_and_their_tasks(
     make_agent: MakeAgent, skills_dir: Path, workspace: Path, own: bool
 ) -> None:
-    write_hooked(skills_dir, "PreToolUse", DENY)
+    write_hooked(skills_dir, DENY)
     model = AskedTwice(WRITE)
     hooks = {"PreToolUse": [{"matcher": "task", "hooks": [{"command": "exit 2"}]}]} if own else {}
     helper = Subagent(name="helper", description="Helps.")
