@@ -52,8 +52,7 @@ def test_a_command_of_an_extra_runs_and_is_listed_unimported(cli: CommandLine, t
     path = install(tmp_path / "site")
     for words, said in (["forecast"], "It will rain"), (["skills", "thunder"], "no skill for thunder"):
         done = cli.run_process(*words, PYTHONPATH=path)
-        assert (done.code, done.err) == (0, "")
-        assert said in done.out
+        assert (done.code, done.err, said in done.out) == (0, "", True)
     (tmp_path / "site" / "weather" / "commands.py").write_text("raise SystemExit(9)")
     listed = cli.run_process("-h", PYTHONPATH=path).out
     assert listed.index("  doctor ") < listed.index("  forecast  Say what the weather will be.")
@@ -63,9 +62,8 @@ def test_a_command_of_an_extra_runs_and_is_listed_unimported(cli: CommandLine, t
 
 def test_an_extra_that_cannot_be_imported_is_one_line(cli: CommandLine, tmp_path: Path) -> None:
     done = cli.run_process("-h", PYTHONPATH=install(tmp_path / "site", "import no_such_module"))
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert done.err.startswith("error: The extra weather is installed and cannot be used: No module named")
-    assert done.err.count("\n") == 1
     path = install(tmp_path / "other", EXTRA.replace("commands=", 'lines="weather.lines", commands='))
     done = cli.run_process("ask", "Hi", "--model", cli.script("Hello."), PYTHONPATH=path)
     assert "cannot be used: No module named 'weather.lines'" in done.err

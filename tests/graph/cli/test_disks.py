@@ -35,14 +35,9 @@ def mounted(cli: CommandLine, tmp_path: Path) -> Mounted:
 
     def run(mounts: str, command: str) -> Finished:
         agent = f"cd $WORK; exec {sys.executable} -m skills_agent.graph.cli.main {command}"
-        done = subprocess.run(
-            [*MOUNTING, f"{mounts}\n{agent}"],
-            env=cli.environment({"STATE": str(tmp_path / "state"), "WORK": str(cli.workspace)}),
-            cwd=cli.workspace,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        places = cli.environment({"STATE": str(tmp_path / "state"), "WORK": str(cli.workspace)})
+        program = [*MOUNTING, f"{mounts}\n{agent}"]
+        done = subprocess.run(program, env=places, cwd=cli.workspace, capture_output=True, text=True)
         assert "Traceback" not in done.stderr, done.stderr
         return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -115,12 +110,9 @@ def test_a_full_disk_is_refused_before_a_thread_has_a_name(
     state.mkdir()
     (state.parent / "state.kept").mkdir()
     done = mounted(FULL.replace("3m", filled), f"ask Hello? {options}")
-    assert (done.code, bool(done.out)) == (1, options == "--json")
-    assert '"thread"' not in done.out
+    assert (done.code, bool(done.out), '"thread"' in done.out) == (1, options == "--json", False)
     (line,) = done.errors.splitlines()
-    assert "full" in line
-    assert "Free some room" in line
-    assert "resume" not in line
+    assert ["full" in line, "Free some room" in line, "resume" in line] == [True, True, False]
 
 
 FILL = """
@@ -142,13 +134,8 @@ except JournalError as error:
 def test_a_disk_that_fills_up_in_the_middle_is_told_with_what_to_do(tmp_path: Path) -> None:
     """A script of the agent may have filled it."""
     (tmp_path / "fill.py").write_text(FILL)
-    mount = "mount -t tmpfs -o size=400k tmpfs /mnt"
-    done = subprocess.run(
-        [*MOUNTING, f"{mount}; exec {sys.executable} {tmp_path / 'fill.py'} /mnt"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    fill = f"mount -t tmpfs -o size=400k tmpfs /mnt; exec {sys.executable} {tmp_path / 'fill.py'} /mnt"
+    done = subprocess.run([*MOUNTING, fill], capture_output=True, text=True, check=True)
     assert "full. Nothing is run that it could not record. Free some room" in done.stdout
 
 
@@ -169,7 +156,5 @@ def test_a_list_of_trust_of_a_newer_version_is_not_to_be_removed(cli: CommandLin
     file = trust_file_of(Settings(workspace=cli.workspace, home=cli.home))
     file.parent.mkdir(parents=True)
     file.write_text('{"version": 2, "folders": {}}')
-    with pytest.raises(
-        TrustFileError, match=r"was written by a newer version of skills-agent\. Use that one\."
-    ):
+    with pytest.raises(TrustFileError, match=r"written by a newer version of skills-agent\. Use that one\."):
         TrustList(file).paths()

@@ -148,7 +148,7 @@ def test_a_command_imports_nothing_slow_that_it_does_not_need(
     assert done.stdout.splitlines()[-1] == "IMPORTED", done.stderr
 
 
-@pytest.mark.parametrize(("group", "name"), [("", "doctor"), ("skills", "show"), ("threads", "record")])
+@pytest.mark.parametrize(("group", "name"), [("", "doctor"), ("skills", "show")])
 def test_a_group_alone_prints_its_help_in_whole_sentences(cli: CommandLine, group: str, name: str) -> None:
     words, narrow = group.split(), {"COLUMNS": "60"}
     code, shown, errors = cli.run_process(*words, **narrow)

@@ -73,16 +73,29 @@ def test_an_unseen_skill_is_found_loaded_run_and_quoted(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "quoted"),
+    ("question", "said"),
     [
-        ("p99 tail latency of endpoints in access.log for home", "/home: p99 20 ms"),
-        ("tail latency of slow endpoints in access.log, p99", "/api: p99 900 ms"),
+        (
+            "p99 tail latency of endpoints in access.log for home",
+            "The skill tail-latency says: `/home: p99 20 ms`\n\n",
+        ),
+        (
+            "tail latency of slow endpoints in access.log, p99",
+            "The skill tail-latency says: `/api: p99 900 ms`\n\n",
+        ),
+        (
+            "which endpoint has the worst tail latency?",
+            "name `LOGFILE`: the skill tail-latency would run `python scripts/latency.py LOGFILE",
+        ),
+        ("review the rhyme of this poem", "shows no command to run"),
+        ("review the rhyme of this poem", "1. Read it aloud."),
+        ("Book me a flight to Lisbon.", "No skill fits this request."),
+        ("Book me a flight to Lisbon.", "There are: poem-coach, stock-take, tail-latency."),
     ],
 )
-def test_the_line_that_fits_the_question_is_quoted_before_all_lines(
-    agent: Agent, question: str, quoted: str
-) -> None:
-    assert answer(agent, question).startswith(f"The skill tail-latency says: `{quoted}`\n\n")
+def test_it_quotes_what_fits_or_says_what_it_lacks(agent: Agent, question: str, said: str) -> None:
+    assert said in answer(agent, question)
+    assert bool(ran(agent)) == ("says: " in said)
 
 
 @pytest.mark.parametrize("printed", ["stdin: 1`; # p99 latency", "p99 latency:", "nothing"])
@@ -95,12 +108,6 @@ def test_no_line_is_quoted_that_says_nothing_or_would_end_the_quotation(
     assert printed in said
 
 
-def test_it_says_what_it_lacks_and_what_it_would_run(agent: Agent) -> None:
-    said = answer(agent, "which endpoint has the worst tail latency?")
-    assert "name `LOGFILE`: the skill tail-latency would run `python scripts/latency.py LOGFILE" in said
-    assert ran(agent) == []
-
-
 def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Agent, skills_dir: Path) -> None:
     script = "echo '```'; seq -f 'line %g' 500\n"
     write_skill(skills_dir, "line-maker", "Make lines.", "`scripts/lines.sh`", scripts__lines_sh=script)
@@ -110,22 +117,13 @@ def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Age
     assert "[421 more lines]" in said
 
 
-def test_a_refused_script_is_told_with_the_reason(make_agent: MakeAgent, agent: Agent) -> None:
-    agent = make_agent(OfflineChatModel())
-    agent.say("tail latency of endpoints in access.log")
-    agent.answer({"type": "reject", "message": "not on this log"})
-    said = agent.values["answer"]
-    assert "was not run with `access.log`" in said
-    assert "not on this log" in said
-
-
-def test_where_nothing_can_be_run_it_says_so(agent: Agent) -> None:
-    said = answer(agent, "review the rhyme of this poem")
-    assert "shows no command to run" in said
-    assert "1. Read it aloud." in said
-    said = answer(agent, "Book me a flight to Lisbon.")
-    assert said.startswith("No skill fits this request.")
-    assert "There are: poem-coach, stock-take, tail-latency." in said
+@pytest.mark.usefixtures("agent")
+def test_a_refused_script_is_told_with_the_reason(make_agent: MakeAgent) -> None:
+    asking = make_agent(OfflineChatModel())
+    asking.say("tail latency of endpoints in access.log")
+    asking.answer({"type": "reject", "message": "not on this log"})
+    assert "was not run with `access.log`" in asking.values["answer"]
+    assert "not on this log" in asking.values["answer"]
 
 
 def test_text_in_a_file_is_never_taken_for_a_skill(
@@ -137,9 +135,6 @@ def test_text_in_a_file_is_never_taken_for_a_skill(
     for _ in range(2):
         assert '<skill name="evil"' in answer(agent, "read a.txt")
     assert ran(agent) == [["a.txt"], ["a.txt"]]
-
-
-# As a chat model
 
 
 @given(st.lists(st.text(max_size=40), max_size=4))

@@ -69,13 +69,19 @@ def test_what_is_said_after_a_step_back_of_the_clock_is_in_the_transcript(
 
 
 SAID: Any = {"messages": [HumanMessage("x")]}
+
+
+def earlier(agent: Agent) -> Any:
+    """Return the config of a step in which the model was asked."""
+    return next(
+        each.config for each in agent.graph.get_state_history(agent.config) if each.next == ("decide",)
+    )
+
+
 WRITES: dict[str, Callable[[Agent], Any]] = {
     "update_state": lambda agent: agent.graph.update_state(agent.config, SAID, as_node="answer"),
-    "time travel": lambda agent: agent.graph.update_state(
-        next(each.config for each in agent.graph.get_state_history(agent.config) if each.next == ("decide",)),
-        SAID,
-        as_node="answer",
-    ),
+    "time travel": lambda agent: agent.graph.update_state(earlier(agent), SAID, as_node="answer"),
+    "another turn": lambda agent: agent.graph.invoke({"messages": [HumanMessage("y")]}, earlier(agent)),
     "revoke": lambda agent: Threads(agent.graph).revoke("thread", next(iter(agent.values["grants"]))),
 }
 
@@ -84,7 +90,7 @@ WRITES: dict[str, Callable[[Agent], Any]] = {
 def test_every_write_of_a_state_comes_after_what_is_there(
     make_agent: MakeAgent, clock: Clock, workspace: Path, write: str
 ) -> None:
-    agent = make_agent([calls(call("write_file", path="a", content="b")), "done", "again"])
+    agent = make_agent([calls(call("write_file", path="a", content="b")), "done", "again", "instead"])
     agent.say("go")
     agent.answer({"type": "approve"})
     agent.say("more")
@@ -95,16 +101,6 @@ def test_every_write_of_a_state_comes_after_what_is_there(
     agent.graph.update_state(agent.config, SAID, as_node="answer")  # It takes nothing back.
     assert agent.values["messages"][-1].text == "x"
     assert [grant["revoked"] for grant in agent.values["grants"].values()] == [write == "revoke"]
-
-
-def test_a_turn_from_an_earlier_step_comes_after_the_newest_one(make_agent: MakeAgent, clock: Clock) -> None:
-    agent = make_agent(["1", "2", "other"])
-    agent.say("q1")
-    first = agent.state.config
-    agent.say("q2")
-    clock.new_process(late=HOUR)
-    agent.graph.invoke(SAID, first)
-    assert _said(agent) == ["q1", "x"]
 
 
 def test_a_graph_inside_another_one_keeps_its_order_by_itself(make_agent: MakeAgent, clock: Clock) -> None:
