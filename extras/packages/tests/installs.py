@@ -1,17 +1,19 @@
 """A folder of installed skills and a place that they come from, for tests of installing."""
 
 import io
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import install, plan, plan_removal
 from skills_agent.packages.lock import Lock, read_lock
-from skills_agent.packages.offer import Selection
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.signatures import Signatures
 from skills_agent.packages.target import Target
 
@@ -29,6 +31,12 @@ def plain_zip(files: Mapping[str, bytes]) -> bytes:
         for path, content in files.items():
             archive.writestr(path, content)
     return raw.getvalue()
+
+
+def offered(address: str, place: Path, *names: str, **options: Any) -> tuple[OfferedSkill, ...]:
+    """Return the skills of an address that is typed at a place, in a new folder of it."""
+    into = Path(tempfile.mkdtemp(prefix="into-", dir=place))
+    return fetch(Selection(parse_address(address, place), into, frozenset(names), **options))
 
 
 class Installs:
@@ -63,10 +71,7 @@ class Installs:
     def install(self, *names: str, force: bool = False) -> None:
         """Install skills of the place, by default all."""
         with self.target.draft() as draft:
-            into = draft / "0"
-            into.mkdir()
-            address = parse_address(str(self.shared), draft)
-            skills = fetch(Selection(address, into, frozenset(names)))
+            skills = offered(str(self.shared), draft, *names)
             install(self.target, draft, plan(self.target, skills, AT, NOBODY), AT, force=force)
 
     def uninstall(self, *names: str) -> None:

@@ -2,18 +2,14 @@
 
 import gzip
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from extras.packages.tests.installs import SKILL, plain_zip
-from skills_agent.packages.address import parse_address
+from extras.packages.tests.installs import SKILL, offered, plain_zip
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from tests.raw_servers import Answers, RawServer, certify
 from tests.web_server import serving
@@ -26,29 +22,19 @@ def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     return "".join(f"{each}\r\n" for each in lines).encode() + b"\r\n" + body
 
 
-def path_of(head: bytes) -> str:
-    return head.split()[1].decode()
-
-
 def of_pages(pages: dict[str, bytes]) -> Answers:
-    return lambda head: pages.get(path_of(head)) or answer(b"nothing", status="404 Not Found")
+    return lambda head: pages.get(head.split()[1].decode()) or answer(b"nothing", status="404 Not Found")
 
 
 Serve = Callable[[Answers], RawServer]
 
 
-def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> tuple[OfferedSkill, ...]:
-    into = tmp_path / "into"
-    shutil.rmtree(into, ignore_errors=True)
-    into.mkdir()
-    return fetch(Selection(parse_address(url, tmp_path), into, limits=limits or ContentLimits()))
-
-
 def test_an_archive_is_offered_with_where_it_was(serve: Serve, tmp_path: Path) -> None:
-    server = serve(of_pages({"/a/x.zip": answer(ARCHIVE)}))
-    offer = ask(f"{server.url}/a/x.zip", tmp_path)
-    assert [each.name for each in offer] == ["greet"]
-    assert offer[0].resolved == f"{server.url}/a/x.zip"
+    moved = answer(b"", "Location: /new/x.zip", status="301 X")
+    server = serve(of_pages({"/new/x.zip": answer(ARCHIVE), "/x.zip": moved}))
+    for path in ("/new/x.zip", "/x.zip"):  # a redirect on the host that was typed is followed
+        [skill] = offered(f"{server.url}{path}", tmp_path)
+        assert (skill.name, skill.resolved) == ("greet", f"{server.url}{path}")
 
 
 def test_nothing_is_unpacked_on_the_way(serve: Serve, tmp_path: Path) -> None:
@@ -56,16 +42,16 @@ def test_nothing_is_unpacked_on_the_way(serve: Serve, tmp_path: Path) -> None:
     bomb = gzip.compress(b"\0" * 50_000_000)
     server = serve(of_pages({"/x.tar.gz": answer(bomb, "Content-Encoding: gzip")}))
     with pytest.raises(PackageError):
-        ask(f"{server.url}/x.tar.gz", tmp_path)
+        offered(f"{server.url}/x.tar.gz", tmp_path)
     assert b"Accept-Encoding: identity" in server.requests[0]
-    assert not list((tmp_path / "into").glob("skills/*"))
+    assert not list(tmp_path.glob("into*/skills/*"))
 
 
 def test_a_download_without_end_is_cut_off(serve: Serve, tmp_path: Path) -> None:
     head = b"HTTP/1.1 200 OK\r\n\r\nPK\x03\x04"
     server = serve(lambda _: itertools.chain([head], itertools.repeat(b"y" * 65_536)))
     with pytest.raises(PackageError, match="has more than 1,000,000 bytes"):
-        ask(f"{server.url}/x.zip", tmp_path, ContentLimits(max_bytes=1_000_000))
+        offered(f"{server.url}/x.zip", tmp_path, limits=ContentLimits(max_bytes=1_000_000))
 
 
 @pytest.mark.parametrize(
@@ -79,22 +65,16 @@ def test_no_redirect_leads_to_this_machine_or_another_scheme(
 ) -> None:
     server = serve(lambda _: answer(b"", f"Location: {place.format(port=server.port)}", status="302 X"))
     with pytest.raises(PackageError) as refused:
-        ask(f"{server.url}/x.zip", tmp_path)
+        offered(f"{server.url}/x.zip", tmp_path)
     assert "cannot be reached" not in str(refused.value)  # nothing was asked
     assert len(server.requests) == 1
-
-
-def test_redirects_on_the_host_that_was_typed_are_followed(serve: Serve, tmp_path: Path) -> None:
-    moved = answer(b"", "Location: /new/x.zip", status="301 X")
-    server = serve(of_pages({"/x.zip": moved, "/new/x.zip": answer(ARCHIVE)}))
-    assert ask(f"{server.url}/x.zip", tmp_path)[0].resolved == f"{server.url}/x.zip"
 
 
 def test_errors_of_a_server_are_said(serve: Serve, tmp_path: Path) -> None:
     for status in ("404 Not Found", "500 X", "204 X"):
         server = serve(lambda _, status=status: answer(b"PK", status=status))  # type: ignore[misc]
         with pytest.raises(PackageError, match=f"answers with HTTP {status[:3]}"):
-            ask(f"{server.url}/x.zip", tmp_path)
+            offered(f"{server.url}/x.zip", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +82,7 @@ def test_errors_of_a_server_are_said(serve: Serve, tmp_path: Path) -> None:
 )
 def test_the_metadata_of_a_cloud_is_out_of_reach_for_whoever_types_it(tmp_path: Path, host: str) -> None:
     with pytest.raises(PackageError, match="is no public address"):
-        ask(f"http://{host}/x.zip", tmp_path)
+        offered(f"http://{host}/x.zip", tmp_path)
 
 
 def test_a_server_that_dribbles_is_given_up(
@@ -118,12 +98,12 @@ def test_a_server_that_dribbles_is_given_up(
 
     server = serve(dribble)
     with pytest.raises(PackageError, match="it takes too long"):
-        ask(f"{server.url}/x.zip", tmp_path)
+        offered(f"{server.url}/x.zip", tmp_path)
     end.set()
 
 
 def test_a_certificate_counts(tmp_path: Path) -> None:
     with serving(tmp_path, certify(tmp_path)) as web:
         with pytest.raises(PackageError, match="certificate verify failed"):
-            ask(f"{web.url}/x.zip", tmp_path)
+            offered(f"{web.url}/x.zip", tmp_path)
         assert not web.requests

@@ -8,46 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.packages.address import Address, parse_address
+from extras.packages.tests.installs import offered
+from skills_agent.packages.address import Address
 from skills_agent.packages.errors import EntryError, PackageError
-from skills_agent.packages.fetch import fetch
 from skills_agent.packages.git import Git
-from skills_agent.packages.offer import OfferedSkill, Selection
+from skills_agent.packages.offer import OfferedSkill
 from skills_agent.skills.library.contents import ContentLimits
 from tests.git_server import SKILL, GitSite, Repository, serving_git
 from tests.raw_servers import certify
 
-LIMITS = ContentLimits()
 GREET = SKILL.format(name="greet", text="Hello.")
 
 
-class Asking:
-    """Asks for addresses, each into a folder of its own."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.number = 0
-
-    def __call__(
-        self,
-        address: str,
-        *names: str,
-        resolved: str = "",
-        limits: ContentLimits = LIMITS,
-        skip: Callable[[PackageError], None] | None = None,
-    ) -> tuple[OfferedSkill, ...]:
-        self.number += 1
-        into = self.place / f"into-{self.number}"
-        into.mkdir()
-        parsed = parse_address(address, self.place)
-        return fetch(Selection(parsed, into, frozenset(names), limits, resolved, skip=skip))
+Ask = Callable[..., tuple[OfferedSkill, ...]]
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
-    return Asking(tmp_path)
+    return lambda address, *names, **options: offered(address, tmp_path, *names, **options)
+
+
+def write_program(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
 
 
 @pytest.fixture
@@ -66,26 +53,20 @@ def site(repository: Repository) -> Iterator[GitSite]:
 
 @pytest.mark.parametrize("ref", ["v1", "annotated", "refs/tags/v1", "release/1", "{commit}"])
 @pytest.mark.variants
-def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Asking, ref: str) -> None:
+def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Ask, ref: str) -> None:
     commit = repository.skill()
     repository.git("tag", "v1")
     repository.git("tag", "-a", "annotated", "-m", "x")
     repository.git("branch", "release/1")
-    repository.skill(text="Newer.")
+    other = repository.skill(text="Newer.")
+    repository.git("update-ref", f"refs/heads/{commit}", other)  # named like a commit, and none
     [skill] = ask(f"{repository.address}@{ref.format(commit=commit)}")
     assert skill.resolved == commit
     assert "Say hello." in (skill.folder / "SKILL.md").read_text()
 
 
-def test_a_branch_named_like_a_commit_is_not_taken_for_it(repository: Repository, ask: Asking) -> None:
-    commit = repository.skill()
-    other = repository.skill(text="Evil.")
-    repository.git("update-ref", f"refs/heads/{commit}", other)
-    assert ask(f"{repository.address}@{commit}")[0].resolved == commit
-
-
 @pytest.mark.parametrize("ref", ["v9", "greet", "0123abc"])
-def test_a_ref_that_is_not_there_is_told_from_a_skill(repository: Repository, ask: Asking, ref: str) -> None:
+def test_a_ref_that_is_not_there_is_told_from_a_skill(repository: Repository, ask: Ask, ref: str) -> None:
     repository.skill()
     with pytest.raises(PackageError, match=f"no such branch, tag or commit.*--skill NAME.*{ref}"):
         ask(f"{repository.address}@{ref}")
@@ -94,7 +75,7 @@ def test_a_ref_that_is_not_there_is_told_from_a_skill(repository: Repository, as
 @pytest.mark.parametrize(
     "resolved", ["--upload-pack=touch pwned", "HEAD", "refs/heads/main", "0123", "x" * 40]
 )
-def test_what_a_lock_says_is_a_commit_or_nothing(repository: Repository, ask: Asking, resolved: str) -> None:
+def test_what_a_lock_says_is_a_commit_or_nothing(repository: Repository, ask: Ask, resolved: str) -> None:
     repository.skill()
     with pytest.raises(PackageError, match="is no commit"):
         ask(repository.address, resolved=resolved)
@@ -104,7 +85,7 @@ def test_what_a_lock_says_is_a_commit_or_nothing(repository: Repository, ask: As
 
 
 def test_a_credential_helper_of_the_user_is_asked(
-    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = repository.skill()
     context = certify(tmp_path)
@@ -121,34 +102,33 @@ def test_a_credential_helper_of_the_user_is_asked(
         assert ask(address)[0].resolved == commit
 
 
+@pytest.mark.usefixtures("ask")
 def test_git_asks_where_a_name_was_when_it_was_checked(
-    repository: Repository, site: GitSite, ask: Asking
+    repository: Repository, site: GitSite, tmp_path: Path
 ) -> None:
     """A name that no name server knows stands for one that means another host by now."""
     commit = repository.skill()
     port = int(site.url.rpartition(":")[2])
     url = f"http://moved.invalid:{port}/acme/skills.git"
-    git = Git(Address(url, "git", url), ask.place / "git", ["127.0.0.1"])
+    git = Git(Address(url, "git", url), tmp_path / "git", ["127.0.0.1"])
     assert git.run("ls-remote", "--", url, "HEAD").decode().split() == [commit, "HEAD"]
 
 
 @pytest.mark.parametrize(("port", "key"), [(22, "moved.invalid"), (2222, "[moved.invalid]:2222")])
 def test_ssh_does_too_and_holds_the_key_against_the_name(
-    ask: Asking, monkeypatch: pytest.MonkeyPatch, port: int, key: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int, key: str
 ) -> None:
-    program = ask.place / "ssh"
-    program.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {ask.place}/arguments\n")
-    program.chmod(0o755)
+    program = write_program(tmp_path / "ssh", f"printf '%s\\n' \"$@\" > {tmp_path}/arguments")
     monkeypatch.setenv("GIT_SSH_COMMAND", str(program))
     url = f"ssh://git@moved.invalid:{port}/x.git"
-    git = Git(Address(url, "git", url), ask.place / "git", ["192.0.2.1"])
+    git = Git(Address(url, "git", url), tmp_path / "git", ["192.0.2.1"])
     with pytest.raises(PackageError):
         git.run("ls-remote", "--", url)
-    arguments = (ask.place / "arguments").read_text().splitlines()
+    arguments = (tmp_path / "arguments").read_text().splitlines()
     assert {"-oHostName=192.0.2.1", f"-oHostKeyAlias={key}"} <= set(arguments)
 
 
-def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Asking, tmp_path: Path) -> None:
+def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Ask, tmp_path: Path) -> None:
     repository.skill()
     with serving_git(tmp_path / "repositories") as other:
         site.leads_to = other.url
@@ -159,11 +139,9 @@ def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Ask
 
 @pytest.mark.parametrize("entry", ["tools", "{here}/tools"])
 def test_git_of_a_project_is_never_what_fetches(
-    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+    repository: Repository, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
 ) -> None:
-    (tmp_path / "project/tools").mkdir(parents=True)
-    (tmp_path / "project/tools/git").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    (tmp_path / "project/tools/git").chmod(0o755)
+    write_program(tmp_path / "project/tools/git", f"touch {tmp_path}/ran")
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("PATH", entry.format(here=tmp_path / "project"))
     with pytest.raises(PackageError, match="git is only in"):
@@ -171,16 +149,10 @@ def test_git_of_a_project_is_never_what_fetches(
     assert not (tmp_path / "ran").exists()
 
 
-def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ssh = tmp_path / "ssh"
-    ssh.write_text(
-        f"#!/bin/sh\necho \"$@\" > {tmp_path}/arguments\necho 'ssh: \033[31mrefused' >&2\nexit 255\n"
-    )
-    ssh.chmod(0o755)
-    evil = tmp_path / "clone" / "bin"  # of the folder where the person is
-    evil.mkdir(parents=True)
-    (evil / "ssh").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    (evil / "ssh").chmod(0o755)
+def test_ssh_says_why_and_asks_nothing(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse = f"echo \"$@\" > {tmp_path}/arguments; echo 'ssh: \033[31mrefused' >&2; exit 255"
+    write_program(tmp_path / "ssh", refuse)
+    evil = write_program(tmp_path / "clone/bin/ssh", f"touch {tmp_path}/ran").parent  # where the person is
     monkeypatch.chdir(evil.parent)
     monkeypatch.setenv("PATH", f"{evil}:bin:{tmp_path}:{os.environ['PATH']}")
     for address in ("ssh://git@host.invalid/x.git", "git@host.invalid:x/y"):
@@ -195,15 +167,11 @@ def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch:
 
 
 def test_no_hook_or_filter_runs_and_no_attribute_counts(
-    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "ran"
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n")
-    program.chmod(0o755)
-    for name in ("post-checkout", "reference-transaction", "post-merge"):
-        (tmp_path / name).write_bytes(program.read_bytes())
-        (tmp_path / name).chmod(0o755)
+    names = ("post-checkout", "reference-transaction", "post-merge", "program")
+    *_, program = [write_program(tmp_path / name, f"touch {marker}\ncat") for name in names]
     text = (
         f"[core]\nfsmonitor = {program}\nhooksPath = {tmp_path}\n"
         f'[filter "x"]\nsmudge = {program}\nprocess = {program}\nrequired = true\n'
@@ -234,7 +202,7 @@ def test_no_hook_or_filter_runs_and_no_attribute_counts(
 # --- which files ---
 
 
-def test_submodules_are_refused_where_a_skill_has_them(repository: Repository, ask: Asking) -> None:
+def test_submodules_are_refused_where_a_skill_has_them(repository: Repository, ask: Ask) -> None:
     commit = repository.commit({"greet/SKILL.md": GREET})
     repository.commit({"greet/SKILL.md": GREET, "vendor": ("160000", commit)})
     assert ask(repository.address)
@@ -243,29 +211,23 @@ def test_submodules_are_refused_where_a_skill_has_them(repository: Repository, a
         ask(repository.address)
 
 
-def test_what_git_cannot_give_of_one_skill_keeps_out_no_other(repository: Repository, ask: Asking) -> None:
+def test_what_git_cannot_give_of_one_skill_keeps_out_no_other(repository: Repository, ask: Ask) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
-    repository.commit(
-        {
-            "skills/greet/SKILL.md": GREET,
-            "skills/large/SKILL.md": SKILL.format(name="large", text="x"),
-            "skills/large/a.bin": pointer,
-            "skills/con/SKILL.md": SKILL.format(name="con", text="x"),
-        }
-    )
+    files = {
+        f"skills/{name}/SKILL.md": SKILL.format(name=name, text="x") for name in ("greet", "large", "con")
+    }
+    repository.commit({**files, "skills/large/a.bin": pointer})
     said: list[PackageError] = []
     [greet] = ask(repository.address, skip=said.append)
     assert greet.name == "greet"
-    assert sorted(str(each).split(" is refused for ")[1].split(":")[0] for each in said) == [
-        "skills/con/SKILL.md",
-        "skills/large/a.bin",
-    ]
+    refused = sorted(str(each).split(" is refused for ")[1].split(":")[0] for each in said)
+    assert refused == ["skills/con/SKILL.md", "skills/large/a.bin"]
     with pytest.raises(EntryError, match=r"a\.bin"):
         ask(repository.address, "large", skip=said.append)
     assert len(said) == 2
 
 
-def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Asking) -> None:
+def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Ask) -> None:
     other = {"b/wave/SKILL.md": SKILL.format(name="wave", text="x")}
     repository.commit({"a/greet/SKILL.md": GREET, "a/README.md": "x", **other})
     assert [each.name for each in ask(f"{repository.address}#a")] == ["greet"]
@@ -274,13 +236,13 @@ def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Asking)
         ask(f"{repository.address}@main#c")
 
 
-def test_a_pack_without_end_is_cut_off(repository: Repository, ask: Asking) -> None:
+def test_a_pack_without_end_is_cut_off(repository: Repository, ask: Ask) -> None:
     repository.commit({"greet/SKILL.md": GREET, "greet/a.bin": os.urandom(8_000_000)})
     with pytest.raises(PackageError, match="sends more than 1,000,000 bytes"):
         ask(repository.address, limits=ContentLimits(max_bytes=1_000_000))
 
 
-def test_a_server_that_never_answers_is_given_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers_is_given_up(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skills_agent.packages.git.SECONDS", 0.3)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
@@ -289,7 +251,7 @@ def test_a_server_that_never_answers_is_given_up(ask: Asking, monkeypatch: pytes
         ask(f"http://127.0.0.1:{silent.getsockname()[1]}/x.git")
 
 
-def test_trees_that_multiply_are_cut_off(repository: Repository, ask: Asking) -> None:
+def test_trees_that_multiply_are_cut_off(repository: Repository, ask: Ask) -> None:
     blob = repository.git("hash-object", "-w", "--stdin", given=b"x")
     kind, thing, mode = "blob", blob, "100644"
     for _ in range(8):

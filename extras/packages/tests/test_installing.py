@@ -5,46 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.packages.address import parse_address
+from extras.packages.tests.installs import offered
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import Selection
+from tests.agents import write_skill
 
 
 def make_skill(folder: Path, name: str = "greet", text: str = "Say hello.") -> Path:
-    skill = folder / name
-    (skill / "scripts").mkdir(parents=True)
-    (skill / "SKILL.md").write_text(
-        f"---\nname: {name}\ndescription: Greets. Use when greeting.\n---\n{text}\n"
-    )
-    (skill / "scripts" / "run.sh").write_text("echo hello\n")
-    (skill / "scripts" / "run.sh").chmod(0o755)
-    return skill
+    return write_skill(folder, name, "Greets. Use when greeting.", text, scripts__run_sh="echo hello\n")
 
 
-def spoil(head: str) -> Callable[[Path], object]:
-    return lambda skill: (skill / "SKILL.md").write_text(head)
-
-
-def leak(skill: Path) -> None:
-    (skill / "leak").symlink_to("/etc/passwd")
-
-
-def with_a_foreign_manifest(skill: Path) -> None:
-    (skill / ".skill-manifest.json").write_text("{}")
-
-
-def with_a_twin(skill: Path) -> None:
-    make_skill(skill.parent / "other", "bad", "Another text.")
-
-
+HEAD = "---\nname: {}\ndescription: Bad. Use never.\n---\nBad.\n"
 SPOILED: dict[str, Callable[[Path], object]] = {
-    "a name that is read otherwise": spoil("---\nname: -bad\ndescription: Bad. Use never.\n---\nBad.\n"),
-    "a name that no folder has": spoil("---\nname: Bad\u00e9\ndescription: Bad. Use never.\n---\nBad.\n"),
-    "nothing in it": spoil(""),
-    "a link that leads out": leak,
-    "a manifest of something else": with_a_foreign_manifest,
-    "two of one name": with_a_twin,
+    "a name that is read otherwise": lambda skill: (skill / "SKILL.md").write_text(HEAD.format("-bad")),
+    "a name that no folder has": lambda skill: (skill / "SKILL.md").write_text(HEAD.format("Bad\u00e9")),
+    "nothing in it": lambda skill: (skill / "SKILL.md").write_text(""),
+    "a link that leads out": lambda skill: (skill / "leak").symlink_to("/etc/passwd"),
+    "a manifest of something else": lambda skill: (skill / ".skill-manifest.json").write_text("{}"),
+    "two of one name": lambda skill: make_skill(skill.parent / "other", "bad", "Another text."),
     "a lower-case file name": lambda skill: (skill / "SKILL.md").rename(skill / "skill.md"),
 }
 
@@ -57,10 +34,7 @@ def test_one_bad_skill_keeps_out_no_other(tmp_path: Path, spoiled: str) -> None:
     said: list[PackageError] = []
 
     def ask(*names: str, skip: Callable[[PackageError], None] | None = said.append) -> list[str]:
-        into = tmp_path / f"into-{len(list(tmp_path.iterdir()))}"
-        into.mkdir()
-        wanted = Selection(parse_address("./shared", tmp_path), into, frozenset(names), skip=skip)
-        return [each.name for each in fetch(wanted)]
+        return [each.name for each in offered("./shared", tmp_path, *names, skip=skip)]
 
     assert ask() == ["aloha", "wave"]
     assert len(said) == 1
@@ -77,8 +51,5 @@ def test_an_index_at_the_top_takes_no_skill_below_it_with_it(tmp_path: Path) -> 
     make_skill(tmp_path / "shared/web", "wave")
     (tmp_path / "shared/SKILL.md").write_text("# Index\n\nThe skills of this repository.\n")
     said: list[PackageError] = []
-    (tmp_path / "into").mkdir()
-    address = parse_address("./shared", tmp_path)
-    offer = fetch(Selection(address, tmp_path / "into", skip=said.append))
-    assert [each.name for each in offer] == ["wave"]
+    assert [each.name for each in offered("./shared", tmp_path, skip=said.append)] == ["wave"]
     assert "SKILL.md" in str(said[0])

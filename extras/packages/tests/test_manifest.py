@@ -6,39 +6,28 @@ from typing import Any
 
 import pytest
 
-from extras.packages.tests.installs import SKILL, plain_zip
-from skills_agent.packages.address import parse_address
+from extras.packages.tests.installs import SKILL, offered, plain_zip
 from skills_agent.packages.errors import EntryError
-from skills_agent.packages.fetch import fetch
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     Manifest,
     parse_manifest,
 )
-from skills_agent.packages.offer import OfferedSkill, Selection
 
 DIGEST = "a" * 64
 PLAIN: dict[str, Any] = {"version": 1, "name": "greet", "digest": DIGEST, "files": {"SKILL.md": DIGEST}}
 
 
-def offered(place: Path, source: str) -> tuple[OfferedSkill, ...]:
-    (place / "into").mkdir()
-    return fetch(Selection(parse_address(str(place / source), place), place / "into"))
+TWICE = json.dumps(PLAIN).encode()[:-1] + b', "digest": "' + b"b" * 64 + b'"}'
 
 
-def manifest_of(place: Path, **changes: Any) -> bytes:
-    """Return a manifest that fits the skill in a folder, but for what is changed."""
+def packed(place: Path, **changes: Any) -> str:
+    """Write an archive with a manifest that fits but for what is changed, and return its name."""
     (place / "plain").mkdir()
     (place / "plain" / "SKILL.md").write_bytes(SKILL)
-    into = place / "first"
-    into.mkdir()
-    [skill] = fetch(Selection(parse_address(str(place / "plain"), place), into))
+    [skill] = offered("./plain", place)
     fields: dict[str, Any] = {"version": 1, "name": "greet", "digest": skill.digest, "files": skill.files}
-    return Manifest(**(fields | changes)).content()
-
-
-def packed(place: Path, manifest: bytes) -> str:
-    """Write an archive with a manifest, and return its name."""
+    manifest = Manifest(**(fields | changes)).content()
     raw = plain_zip({"greet/SKILL.md": SKILL, f"greet/{MANIFEST_FILE}": manifest})
     (place / "greet.skill").write_bytes(raw)
     return "greet.skill"
@@ -56,9 +45,9 @@ def packed(place: Path, manifest: bytes) -> str:
 def test_a_package_that_it_does_not_fit_is_refused(
     changes: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    archive = packed(tmp_path, manifest_of(tmp_path, **changes))
+    archive = packed(tmp_path, **changes)
     with pytest.raises(EntryError, match=reason) as caught:
-        offered(tmp_path, archive)
+        offered(archive, tmp_path)
     assert caught.value.entry.endswith(MANIFEST_FILE)
 
 
@@ -75,24 +64,12 @@ def test_a_package_that_it_does_not_fit_is_refused(
         ({"name": "../greet"}, "no name of a skill"),
         ({"name": None}, "cannot be read"),
         ({"author": "x"}, "cannot be read"),
+        *((raw, ".") for raw in (b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, TWICE, TWICE * 2)),
     ],
 )
-def test_what_does_not_fit_the_format_is_refused(changes: dict[str, Any], reason: str) -> None:
-    raw = json.dumps(PLAIN | changes).encode()
+def test_what_does_not_fit_the_format_is_refused(changes: dict[str, Any] | bytes, reason: str) -> None:
+    raw = changes if isinstance(changes, bytes) else json.dumps(PLAIN | changes).encode()
     with pytest.raises(EntryError, match=reason):
-        parse_manifest(raw, Path(MANIFEST_FILE))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"", b"[]", b"1", b"null", b"{", b"\xff", b"[" * 100_000,
-        json.dumps(PLAIN).encode()[:-1] + b', "digest": "' + b"b" * 64 + b'"}',
-        json.dumps(PLAIN).encode() + b"{}",
-    ],
-)  # fmt: skip
-def test_what_is_no_json_is_refused(raw: bytes) -> None:
-    with pytest.raises(EntryError):
         parse_manifest(raw, Path(MANIFEST_FILE))
 
 

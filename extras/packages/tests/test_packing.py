@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.packages.address import Address
-from skills_agent.packages.archive import from_archive
+from extras.packages.tests.installs import offered
 from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
-from skills_agent.packages.offer import OfferedSkill, Selection
+from skills_agent.packages.offer import OfferedSkill
 from skills_agent.packages.packing import pack
 from skills_agent.skills.library.contents import ContentLimits, list_contents, read_digest
 from tests.git_server import SKILL
@@ -51,10 +50,8 @@ def sha(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def installed(place: Path, file: Path) -> OfferedSkill:
-    into = place / "into"
-    into.mkdir()
-    [only] = from_archive(file, Selection(Address(file.name, "archive", str(file)), into))
+def installed(file: Path) -> OfferedSkill:
+    [only] = offered(file.name, file.parent)
     return only
 
 
@@ -62,7 +59,7 @@ def test_what_is_packed_is_what_is_installed(tmp_path: Path) -> None:
     folder = write(tmp_path)
     (folder / "link.md").symlink_to("references/caf\u00e9.md")
     done = packed(folder)
-    copy = installed(tmp_path, tmp_path / "greet.skill")
+    copy = installed(tmp_path / "greet.skill")
     assert copy.digest == read_digest(folder, list_contents(folder, ContentLimits())) == done.digest
     manifest = read_manifest(copy.folder)
     assert manifest is not None
@@ -105,42 +102,32 @@ def test_a_signature_goes_along_where_it_is_of_these_files(tmp_path: Path) -> No
     fields: dict[str, Any] = {"version": 1, "name": "greet", "files": {}, "signature": "armour"}
     (folder / MANIFEST_FILE).write_bytes(Manifest(digest=unsigned.digest, **fields).content())
     assert packed(folder, "signed.skill").signature == "armour"
-    manifest = read_manifest(installed(tmp_path, tmp_path / "signed.skill").folder)
+    manifest = read_manifest(installed(tmp_path / "signed.skill").folder)
     assert manifest is not None
     assert manifest.signature == "armour"
     (folder / "a b.md").write_bytes(b"changed")
     assert not packed(folder).signature
 
 
-def spoiled(name: str, target: str = "", text: bytes = b"x") -> Callable[[Path], object]:
-    """Return what puts a file into a skill, or a link."""
-
-    def spoil(folder: Path) -> None:
-        place = folder / name
-        place.symlink_to(target) if target else place.write_bytes(text)
-
-    return spoil
-
-
-SPOILED: dict[str, tuple[Callable[[Path], object], type[PackageError]]] = {
-    "a name that could not be installed": (spoiled("references/con"), EntryError),
-    "two names that are one": (spoiled("references/cafe\u0301.md"), EntryError),
-    "a link that leads out": (spoiled("leak", "/etc/passwd"), EntryError),
-    "a link to itself": (spoiled("loop", "loop"), EntryError),
-    "a link to its folder": (spoiled("references/loop", "."), EntryError),
-    "a link to it by way of another": (spoiled("references/loop", "../scripts/../references"), EntryError),
-    "what is no file": (lambda folder: os.mkfifo(folder / "pipe"), EntryError),
-    "errors of lint": (spoiled("SKILL.md", text=skill("wave")), PackageError),
-    "no SKILL.md": (lambda folder: (folder / "SKILL.md").rename(folder / "skill.md"), PackageError),
+SPOILED: dict[str, Callable[[Path], object]] = {
+    "a name that could not be installed": lambda folder: (folder / "references/con").touch(),
+    "two names that are one": lambda folder: (folder / "references/cafe\u0301.md").touch(),
+    "a link that leads out": lambda folder: (folder / "leak").symlink_to("/etc/passwd"),
+    "a link to itself": lambda folder: (folder / "loop").symlink_to("loop"),
+    "a link to its folder": lambda folder: (folder / "references/loop").symlink_to("."),
+    "a link to it by way of another": lambda folder: (folder / "scripts/l").symlink_to("../evals/../scripts"),
+    "what is no file": lambda folder: os.mkfifo(folder / "pipe"),
+    "errors of lint": lambda folder: (folder / "SKILL.md").write_bytes(skill("wave")),
+    "no SKILL.md": lambda folder: (folder / "SKILL.md").rename(folder / "skill.md"),
 }
 
 
 @pytest.mark.parametrize("case", SPOILED)
 def test_what_could_not_be_installed_is_refused(tmp_path: Path, case: str) -> None:
     folder = write(tmp_path)
-    spoil, error = SPOILED[case]
-    spoil(folder)
-    with pytest.raises(error):
+    SPOILED[case](folder)
+    is_plain = case in {"errors of lint", "no SKILL.md"}
+    with pytest.raises(PackageError if is_plain else EntryError):
         packed(folder)
     assert [each.name for each in tmp_path.iterdir()] == ["greet"]
 
@@ -158,10 +145,6 @@ def test_an_archive_replaces_what_is_there_and_not_what_that_leads_to(tmp_path: 
     assert packed(folder) == packed(folder)
     assert (tmp_path / "mine").read_bytes() == b"mine"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["greet", "greet.skill", "mine"]
-
-
-def test_where_an_archive_may_not_be_is_said(tmp_path: Path) -> None:
-    folder = write(tmp_path)
     (tmp_path / "way").symlink_to(folder)
     for file in (folder / "x.zip", folder / "scripts" / "x.zip", tmp_path / "way" / "x.zip"):
         with pytest.raises(PackageError, match="would lie in the skill greet"):
@@ -183,4 +166,4 @@ def test_whatever_is_packed_can_be_installed(
         done = packed(folder)
     except (OSError, EntryError):  # no name of files, or of an installed one
         return
-    assert installed(place, place / "greet.skill").digest == done.digest
+    assert installed(place / "greet.skill").digest == done.digest

@@ -2,18 +2,15 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from extras.packages.tests.installs import plain_zip
-from skills_agent.packages.address import parse_address
+from extras.packages.tests.installs import offered, plain_zip
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import OfferedSkill, Selection
+from skills_agent.packages.offer import OfferedSkill
 from skills_agent.packages.well_known import MAX_ENTRIES, SCHEMA
 from tests.git_server import SKILL
 from tests.web_server import WebFolder, serving
@@ -21,11 +18,6 @@ from tests.web_server import WebFolder, serving
 Skip = Callable[[PackageError], None]
 GREET = SKILL.format(name="greet", text="Hello.").encode()
 NEW = ".well-known/agent-skills"
-
-
-def packed(name: str = "greet") -> bytes:
-    """Return an archive with SKILL.md at its root."""
-    return plain_zip({"SKILL.md": SKILL.format(name=name, text="Hello.").encode()})
 
 
 def sha(content: bytes) -> str:
@@ -49,40 +41,27 @@ class Site:
     def ask(
         self, path: str = "", *names: str, resolved: str = "", skip: Skip | None = None
     ) -> tuple[OfferedSkill, ...]:
-        into = self.root.parent / "into"
-        shutil.rmtree(into, ignore_errors=True)
-        into.mkdir()
-        address = parse_address(f"{self.web.url}{path}", self.root)
-        return fetch(Selection(address, into, frozenset(names), resolved=resolved, skip=skip))
+        return offered(f"{self.web.url}{path}", self.root, *names, resolved=resolved, skip=skip)
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     (tmp_path / "site").mkdir()
     with serving(tmp_path / "site") as web:
-        yield Site(tmp_path / "site", web)
+        site = Site(tmp_path / "site", web)
+        site.put(f"{NEW}/greet.md", GREET)
+        site.lists(entry())
+        yield site
 
 
 def entry(content: bytes = GREET, **more: Any) -> dict[str, Any]:
-    return {
-        "name": "greet",
-        "type": "skill-md",
-        "url": "greet.md",
-        "digest": f"sha256:{sha(content)}",
-        **more,
-    }
+    digest = f"sha256:{sha(content)}"
+    return {"name": "greet", "type": "skill-md", "url": "greet.md", "digest": digest, **more}
 
 
 def test_a_skill_md_and_an_archive_are_offered_with_what_they_were_resolved_to(site: Site) -> None:
-    archive = packed("wave")
-    wave = {
-        "name": "wave",
-        "type": "archive",
-        "url": "/files/wave.zip",
-        "digest": f"sha256:{sha(archive)}",
-    }
-    site.lists(entry(), wave)
-    site.put(f"{NEW}/greet.md", GREET)
+    archive = plain_zip({"SKILL.md": SKILL.format(name="wave", text="Hello.").encode()})
+    site.lists(entry(), entry(archive, name="wave", type="archive", url="/files/wave.zip"))
     site.put("files/wave.zip", archive)
     greet, waved = site.ask()
     assert greet.resolved == f"{site.web.url}/{NEW}/greet.md#sha256={sha(GREET)}"
@@ -93,12 +72,10 @@ def test_a_skill_md_and_an_archive_are_offered_with_what_they_were_resolved_to(s
 
 
 def test_what_was_resolved_is_fetched_without_the_list(site: Site) -> None:
-    site.lists(entry())
-    site.put(f"{NEW}/greet.md", GREET)
     [first] = site.ask()
     site.lists()
     [again] = site.ask("", "greet", resolved=first.resolved)
-    assert again == first._replace(folder=again.folder)
+    assert again._replace(folder=first.folder, metadata=first.metadata) == first
     site.put(f"{NEW}/greet.md", GREET + b"evil")
     with pytest.raises(PackageError, match="is not what its digest says"):
         site.ask("", "greet", resolved=first.resolved)
@@ -127,7 +104,6 @@ def test_what_was_resolved_is_fetched_without_the_list(site: Site) -> None:
     ],
 )
 def test_an_entry_that_does_not_fit_is_refused(site: Site, change: dict[str, Any], reason: str) -> None:
-    site.put(f"{NEW}/greet.md", GREET)
     site.lists(entry(**change))
     with pytest.raises(PackageError, match=reason) as refused:
         site.ask()
@@ -135,7 +111,6 @@ def test_an_entry_that_does_not_fit_is_refused(site: Site, change: dict[str, Any
 
 
 def test_an_entry_that_does_not_fit_keeps_out_no_other(site: Site) -> None:
-    site.put(f"{NEW}/greet.md", GREET)
     site.lists(entry(), {"name": 3}, entry(name="-x"), entry(name="wave"), entry(name="lost", url="gone.md"))
     said: list[PackageError] = []
     assert [each.name for each in site.ask(skip=said.append)] == ["greet"]
@@ -150,7 +125,6 @@ NEWER = {"$schema": "https://schemas.agentskills.io/discovery/9/x\u202e", "skill
     "index", [b"<html>", b"[" * 100_000, b"[]", b"{}", b'{"skills": {}}', b"\xff", NEWER], ids=range(7)
 )
 def test_what_is_no_list_that_is_known_here_is_said(site: Site, index: Any) -> None:
-    site.put(f"{NEW}/greet.md", GREET)
     site.put(f"{NEW}/index.json", index)
     with pytest.raises(PackageError, match="lists no skills") as refused:
         site.ask()
@@ -173,8 +147,6 @@ def test_lists_are_bounded(site: Site) -> None:
 
 
 def test_a_path_is_asked_at_that_path_alone(site: Site) -> None:
-    site.lists(entry())
-    site.put(f"{NEW}/greet.md", GREET)
     site.put(f"team/{NEW}/index.json", {"$schema": SCHEMA, "skills": [entry()]})
     site.put(f"team/{NEW}/greet.md", GREET)
     assert f"/team/{NEW}/greet.md" in site.ask("/team")[0].resolved
