@@ -7,15 +7,16 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from skills_agent.packages.address import parse_address, portable
+from extras.packages.tests.installs import offered
+from skills_agent.packages.address import portable
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest
-from skills_agent.packages.offer import Listed, OfferedSkill, Selection
+from skills_agent.packages.offer import Listed, OfferedSkill
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
 from skills_agent.packages.well_known import SCHEMA
@@ -64,7 +65,6 @@ class Shelf:
     def __init__(self, kind: str, root: Path, site: GitSite) -> None:
         self.kind, self.root, self.site = kind, root, site
         self.repository = Repository(root / "repositories" / "a.git")
-        self.asked = 0
 
     def put(self, skills: Skills) -> None:
         """Have these skills in the place, and no others."""
@@ -77,18 +77,13 @@ class Shelf:
             "url": f"{self.site.url}/x.zip", "well-known": self.site.url,
         }  # fmt: skip
 
-    def ask(self, *names: str, limits: ContentLimits | None = None) -> tuple[OfferedSkill, ...]:
-        self.asked += 1
-        into = self.root / f"into-{self.asked}"
-        into.mkdir()
-        address = parse_address(self.addresses[self.kind], self.root)
-        return fetch(Selection(address, into, frozenset(names), limits or ContentLimits()))
+    def ask(self, *names: str, **options: Any) -> tuple[OfferedSkill, ...]:
+        return offered(self.addresses[self.kind], self.root, *names, **options)
 
-    def ask_locked(self, skill: OfferedSkill) -> OfferedSkill:
-        self.asked += 1
+    def ask_locked(self, skill: OfferedSkill, into: Path) -> OfferedSkill:
         source = portable(skill.address, self.root)
         locked = LockedSkill(name=skill.name, source=source, resolved=skill.resolved, digest=skill.digest)
-        target, into = Target(self.root, self.root / "state"), self.root / f"into-{self.asked}"
+        target = Target(self.root, self.root / "state")
 
         def lose(_: LockedSkill, reason: str) -> None:
             raise PackageError(reason)
@@ -150,16 +145,7 @@ def test_the_same_skill_has_the_same_digest_from_everywhere(shelf: Shelf) -> Non
     assert greet.metadata.name == "greet"
 
 
-def test_names_choose_and_what_is_missing_is_said_with_what_there_is(shelf: Shelf) -> None:
-    shelf.put(SKILLS)
-    [only] = shelf.ask("greet")
-    assert only.name == "greet"
-    with pytest.raises(PackageError, match=r"missing|no other one") as refused:
-        shelf.ask("missing")
-    assert "greet" in str(refused.value)
-
-
-def test_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
+def test_names_choose_and_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
     shelf.put(SKILLS)
     asked: list[list[str]] = []
 
@@ -167,21 +153,23 @@ def test_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
         asked.append([*listed])
         return frozenset({"wave"})
 
-    address = parse_address(shelf.addresses[shelf.kind], shelf.root)
-    into = shelf.root / "chosen"
-    into.mkdir()
-    offer = fetch(Selection(address, into, choose=choose))
+    assert [each.name for each in shelf.ask("greet")] == ["greet"]
+    assert [each.name for each in shelf.ask(choose=choose)] == ["wave"]
     assert asked == [["greet", "wave"]]
-    assert [each.name for each in offer] == ["wave"]
+    with pytest.raises(PackageError, match=r"missing|no other one") as refused:
+        shelf.ask("missing")
+    assert "greet" in str(refused.value)
 
 
-def test_what_is_locked_is_fetched_again_or_refused_and_never_something_else(shelf: Shelf) -> None:
+def test_what_is_locked_is_fetched_again_or_refused_and_never_something_else(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     shelf.put(SKILLS)
     [greet] = shelf.ask("greet")
-    assert shelf.ask_locked(greet).digest == greet.digest
+    assert shelf.ask_locked(greet, tmp_path / "first").digest == greet.digest
     shelf.put({"greet": skill("greet", "Evil."), "wave": skill("wave")})
     try:
-        digest = shelf.ask_locked(greet).digest
+        digest = shelf.ask_locked(greet, tmp_path / "again").digest
     except PackageError:
         assert shelf.kind != "git"
     else:
@@ -210,20 +198,21 @@ def test_hostile_names_are_refused(shelf: Shelf, path: str) -> None:
     assert str(refused.value).isprintable()
 
 
-@pytest.mark.parametrize("target", ["/etc/passwd", "../../../../../../../../etc/passwd", ".."])
-@pytest.mark.variants
-def test_links_that_lead_out_are_refused(shelf: Shelf, target: str) -> None:
-    shelf.put({"greet": skill("greet", leak=("120000", target))})
-    with pytest.raises(PackageError, match="leak"):
-        shelf.ask()
+LOOPS: Files = {
+    "a/b/file": "x", "c/file": "x", "a/b/leak": ("120000", "../../c"), "c/leak": ("120000", "../a"),
+}  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "links",
+    [{"leak": ("120000", to)} for to in ("/etc/passwd", "../../../../../../../../etc/passwd", "..")]
+    + [LOOPS],
+    ids=["absolute", "up", "the package", "loop"],
+)
 @pytest.mark.variants
-def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf) -> None:
-    files: Files = {"a/b/file": "x", "c/file": "x"}
-    loops: Files = {"a/b/loop": ("120000", "../../c"), "c/loop": ("120000", "../a")}
-    shelf.put({"greet": {**skill("greet"), **files, **loops}})
-    with pytest.raises(PackageError, match=r"loop: it (leads .* back to itself|is a link to a folder that)"):
+def test_links_that_lead_out_or_back_to_themselves_are_refused(shelf: Shelf, links: Files) -> None:
+    shelf.put({"greet": {**skill("greet"), **links}})
+    with pytest.raises(PackageError, match=r"leak: it (leads|is a link to a folder that)"):
         shelf.ask()
 
 

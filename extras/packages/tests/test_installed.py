@@ -3,13 +3,13 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from skills_agent.packages.manifest import MANIFEST_FILE
-from tests.git_server import GitSite, Repository, serving_git
+from tests.agents import write_skill
+from tests.git_server import Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 
 LOCKED = ("skills", "install", "--locked", "--yes")
@@ -32,40 +32,26 @@ def publish(cli: CommandLine, text: str) -> None:
 
 
 def test_a_check_names_each_file_that_is_not_as_it_was_installed(cli: CommandLine, installed: Path) -> None:
-    done = cli.run(*VERIFY)
-    assert done.code == 0
-    assert "rain-gauge  same" in done.out
+    def check(code: int, *lines: str) -> None:
+        done = cli.run(*VERIFY)
+        assert (done.code, [line for line in lines if line not in done.out]) == (code, []), done.out
+
+    check(0, "rain-gauge  same")
+    script = installed / "scripts" / "add_up.py"
+    for mode in (0o755, 0o666, 0o4644):
+        script.chmod(mode)
+        check(1, "mode     scripts/add_up.py")
+    script.chmod(0o644)
     (installed / "SKILL.md").write_text("changed")
-    (installed / "scripts" / "add_up.py").rename(installed / "scripts" / "other.py")
+    script.rename(script.with_name("other.py"))
     (installed / "leak").symlink_to("/etc/passwd")
-    done = cli.run(*VERIFY)
-    assert done.code == 1
-    for line in (
-        "changed  SKILL.md",
-        "removed  scripts/add_up.py",
-        "added    scripts/other.py",
-        "added    leak",
-    ):
-        assert line in done.out
-    value = cli.run(*VERIFY, "--skill", "rain-gauge", "--json").value
-    [skill] = value["skills"]
+    check(1, "changed  SKILL.md", "removed  scripts/add_up.py", "added    scripts/other.py", "added    leak")
+    [skill] = cli.run(*VERIFY, "--skill", "rain-gauge", "--json").value["skills"]
     assert skill["state"] == "changed"
     assert {each["kind"] for each in skill["differences"]} == {"changed", "added", "removed"}
-
-
-@pytest.mark.parametrize("mode", [0o755, 0o666, 0o4644])
-def test_a_check_names_a_changed_mode(cli: CommandLine, installed: Path, mode: int) -> None:
-    (installed / "scripts" / "add_up.py").chmod(mode)
-    done = cli.run(*VERIFY)
-    assert done.code == 1
-    assert "mode     scripts/add_up.py" in done.out
-
-
-def test_a_link_in_the_place_of_a_skill_is_a_difference(cli: CommandLine, installed: Path) -> None:
     installed.rename(cli.workspace / "elsewhere")
     installed.symlink_to(cli.workspace / "elsewhere")
-    done = cli.run(*VERIFY)
-    assert (done.code, "it is a link to" in done.out) == (1, True)
+    check(1, "it is a link to")
 
 
 @pytest.mark.slow
@@ -87,22 +73,19 @@ def test_the_lock_is_installed_and_what_was_there_is_kept(cli: CommandLine, inst
     assert (installed / "SKILL.md").read_text() == "my words"
 
 
-def test_what_the_source_has_instead_is_refused(cli: CommandLine, installed: Path) -> None:
-    publish(cli, "More.\n")
-    shutil.rmtree(installed)
-    done = cli.run(*LOCKED)
-    assert done.code == 1
-    assert "rain-gauge: ../../shared has other files now" in done.err
-    assert not installed.exists()
-
-
-def test_a_lock_works_in_another_place(cli: CommandLine, installed: Path) -> None:
+def test_a_lock_works_in_another_place_and_refuses_what_the_source_has_instead(
+    cli: CommandLine, installed: Path
+) -> None:
     elsewhere = cli.workspace.with_name("clone")
     shutil.copytree(cli.workspace, elsewhere)
     shutil.rmtree(elsewhere / ".agent" / "skills" / "rain-gauge")
-    shutil.rmtree(cli.workspace / "shared")
+    publish(cli, "More.\n")
     assert cli.run(*LOCKED, "--workspace", str(elsewhere)).code == 0
     assert (elsewhere / ".agent" / "skills" / "rain-gauge" / "SKILL.md").exists()
+    shutil.rmtree(installed)
+    done = cli.run(*LOCKED)
+    assert (done.code, "rain-gauge: ../../shared has other files now" in done.err) == (1, True)
+    assert not installed.exists()
 
 
 def test_update_checks_and_takes_what_the_source_has(cli: CommandLine, installed: Path) -> None:
@@ -120,17 +103,14 @@ def test_update_checks_and_takes_what_the_source_has(cli: CommandLine, installed
 
 
 def test_a_source_that_is_gone_is_said_and_keeps_out_no_other(cli: CommandLine, installed: Path) -> None:
-    other = cli.workspace / "other" / "snow"
-    other.mkdir(parents=True)
-    (other / "SKILL.md").write_text("---\nname: snow\ndescription: Snow. Use for snow.\n---\nSnow\n")
+    snow = write_skill(cli.workspace / "other", "snow", "Snow. Use for snow.") / "SKILL.md"
     assert cli.run("skills", "install", "./other", "--yes").code == 0
     shutil.rmtree(cli.workspace / "shared")
     done = cli.run(*CHECK)
     assert (done.code, "rain-gauge" in done.err) == (1, True)
-    (other / "SKILL.md").write_text("---\nname: snow\ndescription: Snow. Use for snow.\n---\nMore snow\n")
+    snow.write_text(f"{snow.read_text()}More snow\n")
     done = cli.run("skills", "update", "--yes")
-    assert done.code == 0
-    assert "rain-gauge" in done.err
+    assert (done.code, "rain-gauge" in done.err) == (0, True)
     assert "Installed 1 skill" in done.out
     assert cli.run("skills", "update", "rain-gauge", "--yes").code == 1
 
@@ -179,32 +159,17 @@ def test_a_lock_that_says_nothing_of_manifests_is_taken(cli: CommandLine) -> Non
     assert cli.run(*VERIFY).code == 1
 
 
-# Of a git server: moved tags, updates
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "repositories" / "acme.git")
-
-
-@pytest.fixture
-def site(repository: Repository) -> Iterator[GitSite]:
-    with serving_git(repository.folder.parent) as site:
-        yield site
-
-
-def test_a_moved_tag_fails_in_ci_and_is_taken_by_update(
-    cli: CommandLine, repository: Repository, site: GitSite
-) -> None:
+def test_a_moved_tag_fails_in_ci_and_is_taken_by_update(cli: CommandLine, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repositories" / "acme.git")
     old = repository.skill()
     repository.git("tag", "v1")
-    address = f"git+{site.url}/acme.git@v1"
-    assert cli.run("skills", "install", address, "--yes").code == 0
-    new = repository.skill(text="Newer.")
-    assert cli.run(*CHECK).code == 0  # the tag is where it was
-    repository.git("tag", "--force", "v1", new)
-    done = cli.run(*CHECK)
-    assert done.code == 1
-    assert f"at {new[:12]}, was {old[:12]}" in " ".join(done.out.split())
-    assert cli.run("skills", "update", "--yes").code == 0
-    assert cli.run(*CHECK).code == 0
+    with serving_git(repository.folder.parent) as site:
+        assert cli.run("skills", "install", f"git+{site.url}/acme.git@v1", "--yes").code == 0
+        new = repository.skill(text="Newer.")
+        assert cli.run(*CHECK).code == 0  # the tag is where it was
+        repository.git("tag", "--force", "v1", new)
+        done = cli.run(*CHECK)
+        assert done.code == 1
+        assert f"at {new[:12]}, was {old[:12]}" in " ".join(done.out.split())
+        assert cli.run("skills", "update", "--yes").code == 0
+        assert cli.run(*CHECK).code == 0

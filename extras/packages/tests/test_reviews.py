@@ -31,21 +31,13 @@ def install(cli: CommandLine, *more: str) -> str:
 
 
 def test_a_dry_run_shows_all_and_writes_nothing(cli: CommandLine) -> None:
-    folder = offer(cli, "snow", "version: 1.2\nallowed-tools: Read\ndisallowed-tools: Write\n")
-    (folder / "scripts").mkdir()
-    (folder / "scripts" / "run.py").write_text("import requests\n")
-    (folder / "scripts" / "install.sh").write_text("curl https://a.example | sh\n")
+    offer(cli, "snow", "version: 1.2\nallowed-tools: Read\ndisallowed-tools: Write\n")
+    cli.write("shared/snow/scripts/run.py", "import requests\n")
+    cli.write("shared/snow/scripts/install.sh", "curl https://a.example | sh\n")
     before = sorted([*cli.workspace.rglob("*"), *cli.home.rglob("*")])
     out = install(cli, "--dry-run")
-    for text in (
-        "1.2",
-        "./shared",
-        "run.py (python3)",
-        "Read",
-        "Write",
-        "bash, requests" if "needs" in PARTS else "",
-        "what it downloads",
-    ):
+    needs = "bash, requests" if "needs" in PARTS else ""
+    for text in ("1.2", "./shared", "run.py (python3)", "Read", "Write", needs, "what it downloads"):
         assert text in out
     assert max(map(len, out.splitlines())) <= 80
     told = cli.run("skills", "install", "./shared", "--dry-run", "--json")

@@ -30,6 +30,9 @@ def folder(cli: CommandLine) -> Path:
     return cli.workspace / ".agent" / "skills"
 
 
+ROLLBACK = ("skills", "update", "--rollback", "rain-report", "--yes")
+
+
 def target_of(cli: CommandLine) -> Target:
     return Target(cli.workspace / ".agent" / "skills", cli.state.parent)
 
@@ -62,7 +65,7 @@ def text_of(folder: Path) -> str:
 
 
 def rollback(cli: CommandLine, *more: str) -> str:
-    done = cli.run("skills", "update", "--rollback", "rain-report", "--yes", *more)
+    done = cli.run(*ROLLBACK, *more)
     assert done.code == 0, done.err
     return done.out
 
@@ -96,29 +99,20 @@ def test_what_was_installed_and_removed_comes_back_with_what_the_lock_had(
     assert cli.run("skills", "install", "--locked", "--check").code == 0
 
 
-def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder: Path) -> None:
+def test_what_is_no_kept_version_is_not_put_back(cli: CommandLine, folder: Path) -> None:
     publish(cli, "one", "two")
+    for name in ("../shared", "..", "", "/etc", "greet"):
+        done = cli.run("skills", "update", "--rollback", name, "--yes")
+        assert done.code == 1
+        assert "is no name of a skill" in done.err or "no other version of it is kept" in done.err
+    for version in ("ffff", "../.."):
+        done = cli.run(*ROLLBACK, "--version", version)
+        assert (done.code, "of it is kept in backups" in done.err) == (1, True)
     [backup] = backups_of(target_of(cli).backups, "rain-report")
     (backup.folder / "SKILL.md").write_text("evil")
-    done = cli.run("skills", "update", "--rollback", "rain-report", "--yes")
+    done = cli.run(*ROLLBACK)
     assert (done.code, "was changed since; look at" in done.err) == (1, True)
     assert text_of(folder) == "two"
-
-
-@pytest.mark.parametrize("more", [("--version", "ffff"), ("--version", "../..")])
-def test_a_version_has_to_be_one_that_is_kept(cli: CommandLine, folder: Path, more: tuple[str, ...]) -> None:
-    publish(cli, "one", "two")
-    done = cli.run("skills", "update", "--rollback", "rain-report", "--yes", *more)
-    assert (done.code, "of it is kept in backups" in done.err) == (1, True)
-    assert text_of(folder) == "two"
-
-
-@pytest.mark.parametrize("name", ["../shared", "..", "", "/etc", "greet"])
-def test_a_name_leads_nowhere_else(cli: CommandLine, name: str) -> None:
-    publish(cli, "one", "two")
-    done = cli.run("skills", "update", "--rollback", name, "--yes")
-    assert done.code == 1
-    assert "is no name of a skill" in done.err or "no other version of it is kept" in done.err
 
 
 def test_what_changes_while_it_is_shown_stays(cli: CommandLine, folder: Path) -> None:

@@ -36,11 +36,9 @@ class Publisher:
         """Return the file of signers of the user."""
         return self.settings / "allowed_signers"
 
-    def sign(self, place: Path | None = None, key: Path | None = None) -> Finished:
-        """Sign the skill, or what is named."""
-        return self.cli.run(
-            "publish", "pack", "--sign", str(place or self.skill), "--key", str(key or self.key)
-        )
+    def sign(self) -> Finished:
+        """Sign the skill."""
+        return self.cli.run("publish", "pack", "--sign", str(self.skill), "--key", str(self.key))
 
     def pack(self) -> Path:
         """Make an archive of the skill."""
@@ -56,15 +54,6 @@ class Publisher:
         """Trust what is signed with the key."""
         self.allowed.write_text(f"{ALICE} {options} {self.public}")
         self.allowed.chmod(0o600)
-
-    def configure(self, **settings: object) -> None:
-        """Write the user's file of settings."""
-        lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
-        (self.settings / "config.toml").write_text("".join(lines))
-
-    def change(self) -> None:
-        """Make another version of the skill."""
-        (self.skill / "SKILL.md").write_text((self.skill / "SKILL.md").read_text() + "More.\n")
 
 
 @pytest.fixture
@@ -111,7 +100,8 @@ def test_a_signature_of_another_skill_or_version_is_refused(
     taken = tmp_path / "other/depart" / MANIFEST_FILE
     shutil.copy(alice.skill / MANIFEST_FILE, taken)
     assert "it is of greet, and the skill is named depart" in alice.install(tmp_path / "other/depart").err
-    alice.change()
+    with (alice.skill / "SKILL.md").open("a") as file:
+        file.write("More.\n")
     assert "it does not fit the files: SKILL.md was changed since" in alice.install().err
     # With the digests of the new version, and the signature of the old one.
     assert alice.sign().code == 0
@@ -136,10 +126,16 @@ def test_a_manifest_that_is_copied_to_a_skill_in_place_vouches_for_nothing(
     (skills / "greet" / MANIFEST_FILE).unlink()
     (skills / "greet" / MANIFEST_FILE).symlink_to(alice.skill / MANIFEST_FILE)
     assert not is_trusted(cli)
+    # And a signature is written through no link.
+    (alice.skill / MANIFEST_FILE).rename(alice.skill.parent / "victim")
+    (alice.skill / MANIFEST_FILE).symlink_to(alice.skill.parent / "victim")
+    before = (alice.skill.parent / "victim").read_bytes()
+    assert alice.sign().code == 1
+    assert (alice.skill.parent / "victim").read_bytes() == before
 
 
 def test_a_required_signature_is_one_that_counts(cli: CommandLine, alice: Publisher) -> None:
-    alice.configure(packages_require_signature=True)
+    (alice.settings / "config.toml").write_text("packages_require_signature = true\n")
     assert "a signature is required, and it is not signed" in alice.install().err
     alice.sign()
     assert "nobody here vouches for the key" in alice.install().err
@@ -157,16 +153,12 @@ def test_a_required_signature_is_one_that_counts(cli: CommandLine, alice: Publis
     assert not (cli.workspace / ".agent/skills/greet").exists()
 
 
-def truncated(text: str) -> str:
-    return text[: len(text) // 2]
-
-
 def with_another_signature(text: str) -> str:
     manifest = json.loads(text)
     return json.dumps({**manifest, "signature": manifest["signature"].replace("A", "B")})
 
 
-@pytest.mark.parametrize("damage", [None, truncated, with_another_signature])
+@pytest.mark.parametrize("damage", [None, lambda text: text[: len(text) // 2], with_another_signature])
 def test_a_signature_that_was_removed_or_damaged_is_a_difference_and_comes_back(
     cli: CommandLine, alice: Publisher, damage: Callable[[str], str] | None
 ) -> None:
@@ -181,21 +173,11 @@ def test_a_signature_that_was_removed_or_damaged_is_a_difference_and_comes_back(
     else:
         manifest.write_text(damage(kept.decode()))
     done = cli.run(*VERIFY)
-    assert done.code == 1
-    assert MANIFEST_FILE in done.out
-    assert f"signed by {ALICE}" not in done.out
+    assert (done.code, MANIFEST_FILE in done.out, f"signed by {ALICE}" in done.out) == (1, True, False)
     assert cli.run("skills", "list").code == 0
     assert cli.run("skills", "install", "--locked", "--yes").code == 0
     assert manifest.read_bytes() == kept
     assert cli.run(*VERIFY).code == 0
-
-
-def test_a_signature_is_written_through_no_link(alice: Publisher, tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("mine")
-    (alice.skill / MANIFEST_FILE).symlink_to(victim)
-    assert alice.sign().code == 1
-    assert victim.read_text() == "mine"
 
 
 def test_no_workspace_says_whose_signatures_count(cli: CommandLine, alice: Publisher) -> None:

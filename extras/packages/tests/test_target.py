@@ -3,21 +3,20 @@
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from extras.packages.tests.installs import AT, NOBODY, Installs
-from skills_agent.packages.address import parse_address
+from extras.packages.tests.installs import AT, NOBODY, Installs, offered
 from skills_agent.packages.backups import KEPT, backups_of
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import install, plan
 from skills_agent.packages.journal import Decision, Put, journal_of, write_decision
 from skills_agent.packages.lock import LOCK_FILE, parse_lock, read_lock
-from skills_agent.packages.offer import Selection
 from skills_agent.packages.target import Target
 from skills_agent.skills.sources.walk import INSTALLING
+from tests.agents import write_skill
 
 DIGEST = "0" * 64
 
@@ -43,10 +42,9 @@ def test_an_update_replaces_the_whole_folder_and_keeps_what_was_there(installs: 
 
 
 def test_a_copy_that_changes_after_it_was_shown_is_not_installed(installs: Installs) -> None:
-    address = parse_address(str(installs.write("greet", "one")), installs.folder)
+    source = str(installs.write("greet", "one"))
     with installs.target.draft() as draft:
-        (draft / "0").mkdir()
-        offer = fetch(Selection(address, draft / "0"))
+        offer = offered(source, draft)
         changes = plan(installs.target, offer, AT, NOBODY)
         (offer[0].folder / "SKILL.md").write_text("another")
         with pytest.raises(PackageError, match="was changed while it was shown"):
@@ -54,27 +52,21 @@ def test_a_copy_that_changes_after_it_was_shown_is_not_installed(installs: Insta
     assert installs.versions() == {}
 
 
-def test_a_link_in_the_place_of_a_skill_is_put_aside_and_not_what_it_leads_to(installs: Installs) -> None:
-    elsewhere = installs.write("greet", "one") / "greet"
+@pytest.mark.parametrize("is_link", [True, False], ids=["link", "file"])
+def test_what_stands_in_the_place_of_a_skill_is_put_aside_with_force_alone(
+    installs: Installs, *, is_link: bool
+) -> None:
+    elsewhere, place = installs.write("greet", "one") / "greet", installs.folder / "greet"
     installs.folder.mkdir()
-    (installs.folder / "greet").symlink_to(elsewhere)
+    place.symlink_to(elsewhere) if is_link else place.write_text("a file")
     with pytest.raises(PackageError, match="was not installed by skills-agent"):
         installs.install()
     installs.install(force=True)
-    assert not (installs.folder / "greet").is_symlink()
+    assert installs.versions() == {"greet": "one"}
+    assert not place.is_symlink()
     assert (elsewhere / "SKILL.md").exists()
     [backup] = backups_of(installs.target.backups, "greet")
-    assert backup.folder.is_symlink()
-
-
-def test_a_folder_that_cannot_be_measured_is_put_aside_with_force_alone(installs: Installs) -> None:
-    installs.write("greet", "one")
-    installs.folder.mkdir()
-    (installs.folder / "greet").write_text("a file")
-    with pytest.raises(PackageError, match="not installed by skills-agent"):
-        installs.install()
-    installs.install(force=True)
-    assert installs.versions() == {"greet": "one"}
+    assert backup.folder.is_symlink() == is_link
 
 
 def test_backups_are_bounded_and_the_oldest_go(installs: Installs) -> None:
@@ -84,21 +76,16 @@ def test_backups_are_bounded_and_the_oldest_go(installs: Installs) -> None:
     assert len(backups_of(installs.target.backups, "greet")) == KEPT
 
 
-def test_what_was_not_installed_is_not_removed(installs: Installs) -> None:
-    own = installs.folder / "own"
-    own.mkdir(parents=True)
-    (own / "SKILL.md").write_text("---\nname: own\ndescription: Mine.\n---\nMine\n")
+def test_only_what_was_installed_is_removed_by_its_name(installs: Installs) -> None:
+    own = write_skill(installs.folder, "own", "Mine.")
     with pytest.raises(PackageError, match="was not installed by skills-agent"):
         installs.uninstall("own")
     assert own.exists()
-
-
-@pytest.mark.parametrize("name", ["../shared", "..", ".", "", "a/b", "/etc", "x\0y"])
-def test_only_the_name_of_a_skill_is_removed(installs: Installs, name: str) -> None:
     installs.write("greet", "one")
     installs.install()
-    with pytest.raises(PackageError, match="There is no skill"):
-        installs.uninstall(name)
+    for name in ("../shared", "..", ".", "", "a/b", "/etc", "x\0y"):
+        with pytest.raises(PackageError, match="There is no skill"):
+            installs.uninstall(name)
     assert installs.shared.exists()
 
 
@@ -139,24 +126,17 @@ def test_a_plan_that_a_repository_brings_is_never_done(installs: Installs, name:
     assert installs.shared.exists()
 
 
-def test_a_link_for_the_drafts_leads_nowhere(installs: Installs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_all", [True, False], ids=["the drafts", "a draft"])
+def test_a_link_for_the_drafts_leads_nowhere(installs: Installs, tmp_path: Path, *, is_all: bool) -> None:
     precious = tmp_path / "precious" / "draft-x"
     precious.mkdir(parents=True)
     installs.write("greet", "one")
-    installs.folder.mkdir()
-    (installs.folder / INSTALLING).symlink_to(precious.parent)
-    with pytest.raises(PackageError, match="is no folder; remove it"):
+    drafts = installs.folder / INSTALLING
+    link = drafts if is_all else drafts / "draft-x"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(precious.parent)
+    with pytest.raises(PackageError, match="is no folder; remove it") if is_all else nullcontext():
         installs.install()
-    assert precious.exists()
-
-
-def test_a_draft_that_is_a_link_leads_nowhere(installs: Installs, tmp_path: Path) -> None:
-    precious = tmp_path / "precious" / "new"
-    precious.mkdir(parents=True)
-    (installs.folder / INSTALLING).mkdir(parents=True)
-    (installs.folder / INSTALLING / "draft-x").symlink_to(precious.parent)
-    installs.write("greet", "one")
-    installs.install()
     assert precious.exists()
 
 
@@ -166,12 +146,8 @@ def test_a_decision_about_another_draft_of_that_name_is_forgotten(installs: Inst
     draft = bring(installs, "draft-x", {})
     digest = Target(draft / "new", installs.state).found("evil")
     other = draft.lstat().st_ino + 1
-    write_decision(
-        journal_of(installs.state, installs.folder),
-        Decision(
-            "draft-x", other, {"evil": Put(digest, ""), "greet": Put("", installs.target.found("greet"))}, ""
-        ),
-    )
+    puts = {"evil": Put(digest, ""), "greet": Put("", installs.target.found("greet"))}
+    write_decision(journal_of(installs.state, installs.folder), Decision("draft-x", other, puts, ""))
     installs.target.settle()
     assert installs.versions() == {"greet": "one"}
     installs.assert_settled()
