@@ -69,13 +69,10 @@ def test_what_a_call_changes_is_a_diff_and_a_refusal_has_its_words(cli: CommandL
         assert made.count("<li>a person rejected: “Leave &lt;b&gt;it&lt;/b&gt; alone.”</li>") == 2
 
 
-def test_a_thread_that_was_steered_has_a_path_for_each_turn(cli: CommandLine) -> None:
+def test_a_thread_has_a_path_for_each_turn_and_says_which_had_no_answer(cli: CommandLine) -> None:
     page(cli, "rain", "How much rain?", LOAD, RUN, "544 mm.", "Dry.")
     made = page(cli, "rain", "And snow?", "None.")
     assert made.count('<details class="path" open="open">') == 2
-
-
-def test_a_turn_that_ended_without_an_answer_says_so(cli: CommandLine) -> None:
     cli.run("ask", "Snow?", "--thread", "t", "--model", cli.script())
     assert "Snow? Stopped before there was an answer. The path" in text_of(page(cli, "t"))
     assert text_of(page(cli, "t", "Rain?", "None.")).count("Stopped") == 1

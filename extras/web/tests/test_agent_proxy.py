@@ -3,7 +3,7 @@
 import socket
 import socketserver
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -60,8 +60,8 @@ class CompanyProxy(socketserver.ThreadingTCPServer):
             writing.shutdown(socket.SHUT_WR)
 
 
-@contextmanager
-def proxy_to(port: int) -> Iterator[CompanyProxy]:
+@pytest.fixture
+def proxy(port: int) -> Iterator[CompanyProxy]:
     with CompanyProxy(port) as proxy:
         thread = Thread(target=proxy.serve_forever, args=(0.02,), daemon=True)
         thread.start()
@@ -71,20 +71,13 @@ def proxy_to(port: int) -> Iterator[CompanyProxy]:
 
 
 @pytest.fixture
-def proxy(port: int) -> Iterator[CompanyProxy]:
-    with proxy_to(port) as each:
-        yield each
-
-
-@pytest.fixture
 def trusted(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
 
 
 def get(url: str, environment: Mapping[str, str], *, private: bool = True) -> Page:
-    if private:
-        return fetch(url, environment=environment, is_allowed=lambda _: True, seconds=60)
-    return fetch(url, environment=environment, seconds=60)
+    more: Any = {"is_allowed": lambda _: True} if private else {}
+    return fetch(url, environment=environment, seconds=60, **more)
 
 
 @pytest.mark.usefixtures("trusted")
@@ -124,17 +117,20 @@ def test_plain_http_does_not_go_through_it(proxy: CompanyProxy) -> None:
     assert not proxy.heads
 
 
-@pytest.mark.parametrize("status", ["", "no status"])
-def test_a_proxy_that_answers_something_else_is_said(proxy: CompanyProxy, status: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        ("", "does not answer"),
+        ("no status", "does not answer"),
+        ("407 Proxy Authentication Required", r"the proxy of https_proxy refuses it \(HTTP 407\)"),
+    ],
+)
+def test_a_proxy_that_refuses_is_said_without_its_password(
+    proxy: CompanyProxy, status: str, says: str
+) -> None:
     proxy.status = status
-    with pytest.raises(NetworkError, match="does not answer"):
-        get(f"https://{HOST}/page.txt", proxy.variable)
-
-
-def test_a_proxy_that_refuses_is_said_without_its_password(proxy: CompanyProxy) -> None:
-    proxy.status = "407 Proxy Authentication Required"
     address = proxy.variable["HTTPS_PROXY"].replace("//", "//me:secret@")
-    with pytest.raises(NetworkError, match=r"the proxy of https_proxy refuses it \(HTTP 407\)") as refused:
+    with pytest.raises(NetworkError, match=says) as refused:
         get(f"https://{HOST}/page.txt", {"https_proxy": address})
     assert "secret" not in str(refused.value)
 
@@ -148,18 +144,19 @@ def test_a_proxy_of_another_kind_is_said_and_not_passed_by(address: str) -> None
     assert "secret" not in str(refused.value)
 
 
-def test_the_variables_mean_what_they_mean_to_curl() -> None:
-    target = NetTarget("api.example.com", 443)
-
-    def place(**variables: str) -> str:
-        proxy = proxy_for(target, variables)
-        return f"{proxy.variable} {proxy.place}" if proxy else ""
-
-    assert place() == ""
-    assert place(HTTPS_PROXY="", http_proxy="http://a:1") == ""
-    assert place(HTTPS_PROXY="http://a:1", https_proxy="b:2", ALL_PROXY="c") == "https_proxy b:2"
-    assert place(ALL_PROXY="http://c/") == "ALL_PROXY c:1080"
-    assert place(HTTPS_PROXY="http://a:1", NO_PROXY="example.com") == ""
-    assert place(HTTPS_PROXY="http://a:1", no_proxy=".example.com, x") == ""
-    assert place(HTTPS_PROXY="http://a:1", no_proxy="*") == ""
-    assert place(HTTPS_PROXY="http://a:1", NO_PROXY="xexample.com") == "HTTPS_PROXY a:1"
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({}, ""),
+        ({"HTTPS_PROXY": "", "http_proxy": "http://a:1"}, ""),
+        ({"HTTPS_PROXY": "http://a:1", "https_proxy": "b:2", "ALL_PROXY": "c"}, "https_proxy b:2"),
+        ({"ALL_PROXY": "http://c/"}, "ALL_PROXY c:1080"),
+        ({"HTTPS_PROXY": "http://a:1", "NO_PROXY": "example.com"}, ""),
+        ({"HTTPS_PROXY": "http://a:1", "no_proxy": ".example.com, x"}, ""),
+        ({"HTTPS_PROXY": "http://a:1", "no_proxy": "*"}, ""),
+        ({"HTTPS_PROXY": "http://a:1", "NO_PROXY": "xexample.com"}, "HTTPS_PROXY a:1"),
+    ],
+)
+def test_the_variables_mean_what_they_mean_to_curl(variables: dict[str, str], place: str) -> None:
+    proxy = proxy_for(NetTarget("api.example.com", 443), variables)
+    assert (f"{proxy.variable} {proxy.place}" if proxy else "") == place

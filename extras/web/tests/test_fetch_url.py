@@ -1,6 +1,7 @@
 """fetch_url: what is asked, what a grant takes in, and what the model reads."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,30 +17,31 @@ PAGE = "https://api.example.invalid/a?b=c"
 def test_a_fetch_is_asked_about_with_its_whole_url(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(call("fetch_url", url=PAGE)), "done"])
     agent.say("read")
-    (interrupt,) = agent.state.interrupts
-    (question,) = interrupt.value["action_requests"]
-    assert question["description"] == (
-        f"`fetch_url`\n\n```\nurl: {PAGE}\n```\n\nfetch_url may reach the network. Risk: network."
-    )
+    shown = f"`fetch_url`\n\n```\nurl: {PAGE}\n```\n\nfetch_url may reach the network. Risk: network."
+    assert agent.question == shown
 
 
 @pytest.mark.parametrize(
-    "url", ["http://user@example.com/", "file:///etc/passwd", "https://example.com\r\nX: y/"]
+    ("says", "url", "settings"),
+    [
+        *(
+            ("is not fetched", url, {})
+            for url in ("http://user@example.com/", "file:///etc/passwd", "https://example.com\r\nX: y/")
+        ),
+        *(
+            ("is no public address", url, {"require_approval_for": []})
+            for url in ("http://127.0.0.1/", "http://2130706433/", "http://[::ffff:10.0.0.1]/")
+        ),
+    ],
 )
-def test_what_is_no_url_is_never_asked_about(make_agent: MakeAgent, url: str) -> None:
-    agent = make_agent([calls(call("fetch_url", url=url)), "done"])
+def test_what_is_no_public_url_is_refused_without_a_question(
+    make_agent: MakeAgent, says: str, url: str, settings: dict[str, Any]
+) -> None:
+    agent = make_agent([calls(call("fetch_url", url=url)), "done"], **settings)
     agent.say("read")
     assert not agent.state.interrupts
     (answer,) = agent.tool_messages("fetch_url")
-    assert (answer.status, "is not fetched" in answer.text) == ("error", True)
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1/", "http://2130706433/", "http://[::ffff:10.0.0.1]/"])
-def test_a_private_address_is_refused_even_where_nobody_is_asked(make_agent: MakeAgent, url: str) -> None:
-    agent = make_agent([calls(call("fetch_url", url=url)), "done"], require_approval_for=[])
-    agent.say("read")
-    (answer,) = agent.tool_messages("fetch_url")
-    assert (answer.status, "is no public address" in answer.text) == ("error", True)
+    assert (answer.status, says in answer.text) == ("error", True)
 
 
 @pytest.mark.parametrize(
