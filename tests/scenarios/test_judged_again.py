@@ -9,7 +9,7 @@ from langgraph.types import Command
 
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
-from tests.agents import call, calls, write_skill
+from tests.agents import FREE, Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
 WRITE = calls({**call("write_file", path="canary", content="x"), "id": "call-w"})
@@ -18,27 +18,28 @@ RUN = calls(call("run_script", skill="alpha", path="scripts/run.py"))
 LOAD = calls(call("load_skill", name="alpha"))
 
 
-def test_an_approval_of_one_user_does_not_run_for_another(make_agent: MakeAgent, workspace: Path) -> None:
+@pytest.fixture
+def approved(make_agent: MakeAgent) -> Agent:
+    """Return an agent with a call that ann approved, and that is not run yet."""
     agent = make_agent([WRITE, "done"])
     agent.say("go", context=Context(user_id="ann"))
-    (question,) = agent.state.interrupts
-    answer: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
+    answer: Any = Command(resume={"decisions": [{"type": "approve"}]})
     agent.graph.invoke(answer, agent.config, context=Context(user_id="ann"), interrupt_before=["act"])
-    agent.run(None, Context(user_id="bob"))
+    return agent
+
+
+def test_an_approval_of_one_user_does_not_run_for_another(approved: Agent, workspace: Path) -> None:
+    approved.run(None, Context(user_id="bob"))
     assert not (workspace / "canary").exists()
-    assert "confirmed" in agent.tool_messages("write_file")[0].text
+    assert "confirmed" in approved.tool_messages("write_file")[0].text
 
 
 def test_what_policy_refuses_by_now_is_not_run_for_an_approval_of_before(
-    make_agent: MakeAgent, workspace: Path
+    make_agent: MakeAgent, approved: Agent, workspace: Path
 ) -> None:
-    agent = make_agent([WRITE, "done"])
-    agent.say("go")
-    (question,) = agent.state.interrupts
-    answer: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
-    agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
-    later = make_agent(agent.model, checkpointer=agent.checkpointer, exclude_tools=("write_file",))
-    later.run(None)
+    excluded = ("write_file",)
+    later = make_agent(approved.model, checkpointer=approved.checkpointer, exclude_tools=excluded)
+    later.run(None, Context(user_id="ann"))
     assert not (workspace / "canary").exists()
     assert "turned off" in later.tool_messages("write_file")[0].text
 
@@ -67,10 +68,7 @@ def test_a_skill_that_the_agent_loaded_itself_is_trusted_and_stays_so_in_a_fork(
 def test_calls_of_one_step_share_the_budget_in_act(make_agent: MakeAgent, workspace: Path) -> None:
     """The gate allowed them all, under another limit; each is judged beside the others."""
     writes = [call("write_file", path=f"f{number}", content="x") for number in range(4)]
-    agent = make_agent([calls(*writes), "done"], require_approval_for=frozenset(), max_tool_calls=4)
+    agent = make_agent([calls(*writes), "done"], max_tool_calls=4, **FREE)
     agent.graph.invoke({"messages": [HumanMessage("go")]}, agent.config, interrupt_before=["act"])
-    later = make_agent(
-        agent.model, checkpointer=agent.checkpointer, require_approval_for=frozenset(), max_tool_calls=2
-    )
-    later.run(None)
+    make_agent(agent.model, checkpointer=agent.checkpointer, max_tool_calls=2, **FREE).run(None)
     assert sorted(path.name for path in workspace.glob("f*")) == ["f0", "f1"]

@@ -16,7 +16,7 @@ from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes.links.fitted import MAX_MEDIA
-from tests.agents import Agent, call, calls
+from tests.agents import FREE, Agent, call, calls
 from tests.kit import MakeAgent
 
 HUGE = "first " + "x" * 30_000_000 + " last"
@@ -24,15 +24,11 @@ IMAGE = {"type": "image", "base64": "A" * 1000, "mime_type": "image/png"}
 
 
 class Report(BaseModel):
-    """What a program of a host works with."""
-
     rows: int
 
 
 @dataclasses.dataclass
 class Table:
-    """The same without pydantic."""
-
     rows: int
 
 
@@ -52,18 +48,13 @@ def make_tool(result: Callable[[], Any], **options: Any) -> BaseTool:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "threads.sqlite"
-
-
-@pytest.fixture
-def run(make_agent: MakeAgent, database: Path) -> Callable[[BaseTool], ToolMessage]:
+def run(make_agent: MakeAgent, tmp_path: Path) -> Callable[[BaseTool], ToolMessage]:
     """Return a function that has a tool called, and gives its message as the thread has it afterwards."""
 
     def run(tool: BaseTool) -> ToolMessage:
-        with SqliteSaver.from_conn_string(str(database)) as saver:
+        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
             agent: Agent = make_agent(
-                [calls(call("fetch")), "Done."], tools=[tool], checkpointer=saver, require_approval_for=[]
+                [calls(call("fetch")), "Done."], tools=[tool], checkpointer=saver, **FREE
             )
             returned = agent.say("Fetch.")
             assert returned["answer"] == "Done."
@@ -72,12 +63,6 @@ def run(make_agent: MakeAgent, database: Path) -> Callable[[BaseTool], ToolMessa
             return message
 
     return run
-
-
-def kept_bytes(database: Path) -> int:
-    journal = state_folder(Settings(workspace=database.parent / "work"))
-    files = [*database.parent.glob("threads.sqlite*"), *journal.glob("journal.sqlite*")]
-    return sum(each.stat().st_size for each in files)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +79,16 @@ def kept_bytes(database: Path) -> int:
 )
 @pytest.mark.variants
 def test_a_huge_result_is_cut_before_it_is_kept(
-    run: Callable[[BaseTool], ToolMessage], database: Path, result: Callable[[], Any]
+    run: Callable[[BaseTool], ToolMessage], tmp_path: Path, result: Callable[[], Any]
 ) -> None:
     message = run(make_tool(result))
     text = str(message.text)
     assert len(text) <= 110_000
     assert "first " in text
     assert message.artifact is None
-    assert kept_bytes(database) < 3_000_000
+    journal = state_folder(Settings(workspace=tmp_path / "work"))
+    files = [*tmp_path.glob("threads.sqlite*"), *journal.glob("journal.sqlite*")]
+    assert sum(each.stat().st_size for each in files) < 3_000_000
 
 
 def test_images_stay_whole_up_to_a_limit(run: Callable[[BaseTool], ToolMessage]) -> None:

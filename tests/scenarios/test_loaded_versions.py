@@ -4,13 +4,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import FREE, Agent, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import SANDBOX, SANDBOXES
+from tests.machine import SANDBOXES, needs_bwrap
 
 LOAD = calls(call("load_skill", name="alpha"))
 RUN = calls(call("run_script", skill="alpha", path="scripts/run.py"))
@@ -23,22 +22,19 @@ print(VERSION, (here / "references" / "notes.md").read_text().strip())
 """
 
 
+def write_version(folder: Path, version: str) -> Path:
+    shutil.rmtree(folder / "alpha", ignore_errors=True)
+    files = {"helper_py": f"VERSION = {version!r}\n", "run_py": SCRIPT}
+    scripts = {f"scripts__{name}": text for name, text in files.items()}
+    notes = f"# Notes of {version}\n"
+    return write_skill(
+        folder, "alpha", "Counts.", f"Version {version}", references__notes_md=notes, **scripts
+    )
+
+
 @pytest.fixture
 def skill(skills_dir: Path) -> Path:
     return write_version(skills_dir, "one")
-
-
-def write_version(folder: Path, version: str) -> Path:
-    shutil.rmtree(folder / "alpha", ignore_errors=True)
-    return write_skill(
-        folder,
-        "alpha",
-        "Counts.",
-        f"Version {version}",
-        scripts__run_py=SCRIPT,
-        scripts__helper_py=f"VERSION = {version!r}\n",
-        references__notes_md=f"# Notes of {version}\n",
-    )
 
 
 def last_of(agent: Agent, tool: str) -> str:
@@ -50,8 +46,7 @@ def last_of(agent: Agent, tool: str) -> str:
 def test_a_pinned_thread_reads_and_runs_what_it_loaded(
     make_agent: MakeAgent, skill: Path, sandbox: str, change: str
 ) -> None:
-    free: Any = {"require_approval_for": frozenset(), "sandbox": sandbox}
-    agent = make_agent([LOAD, RUN, "one", READ, RUN, "two"], **free)
+    agent = make_agent([LOAD, RUN, "one", READ, RUN, "two"], sandbox=sandbox, **FREE)
     agent.say("go")
     assert "one # Notes of one" in last_of(agent, "run_script")
     if change == "changed":
@@ -62,13 +57,22 @@ def test_a_pinned_thread_reads_and_runs_what_it_loaded(
     assert "# Notes of one" in last_of(agent, "read_resource")
     assert "one # Notes of one" in last_of(agent, "run_script")
     assert skill.exists() == (change == "changed")
+    if change == "changed":
+        return
+    # Where the snapshot is gone, too, one sentence says what to do.
+    entry = agent.values["skills_loaded"]["alpha"]
+    lost = {**entry, "digest": "0" * 64, "order": entry["order"] + 1}
+    agent.graph.update_own_state(agent.config, {"skills_loaded": {"alpha": lost}}, as_node="answer")
+    agent = make_agent([RUN, "ran"] * 5, sandbox=sandbox, checkpointer=agent.checkpointer, **FREE)
+    assert agent.say("run")["answer"] == "ran"
+    assert "Unload and load it to use what is there now." in last_of(agent, "run_script")
 
 
 def test_going_on_from_an_earlier_checkpoint_runs_the_version_of_then(
     make_agent: MakeAgent, skill: Path
 ) -> None:
-    free: Any = {"require_approval_for": frozenset(), "sandbox": "off", "on_change": "refresh"}
-    agent = make_agent([LOAD, "loaded", RUN, "ran", RUN, "ran"], **free)
+    script = [LOAD, "loaded", RUN, "ran", RUN, "ran"]
+    agent = make_agent(script, sandbox="off", on_change="refresh", **FREE)
     agent.say("go")
     then = agent.state.config
     write_version(skill.parent, "two")
@@ -79,50 +83,33 @@ def test_going_on_from_an_earlier_checkpoint_runs_the_version_of_then(
     assert "one # Notes of one" in last_of(agent, "run_script")
 
 
-def test_paths_from_the_skill_to_its_project_hold_in_the_sandbox(
-    make_agent: MakeAgent, workspace: Path, skills_dir: Path
+OF_PROJECT = """
+import pathlib
+p = pathlib.Path(__file__)
+project = p.parents[4] / "project.txt"
+print(p, project.read_text() if project.exists() else "")
+"""
+
+
+@needs_bwrap
+@pytest.mark.parametrize(("folder", "others"), [(".claude/skills", 0), ("own/skills", 1)])
+def test_in_the_sandbox_a_skill_is_at_its_path_and_leaves_no_trace_there_when_it_is_gone(
+    make_agent: MakeAgent, workspace: Path, folder: str, others: int
 ) -> None:
-    if SANDBOX.level is None:
-        pytest.skip(SANDBOX.reason)
     (workspace / "project.txt").write_text("of the project")
-    skill = write_skill(
-        skills_dir,
-        "alpha",
-        "Counts.",
-        "{baseDir}",
-        scripts__run_py="import pathlib; p = pathlib.Path(__file__)\n"
-        "print(p, (p.parents[4] / 'project.txt').read_text())",
-    )
-    agent = make_agent([LOAD, RUN, "one"], require_approval_for=frozenset(), sandbox="require")
+    skill = write_skill(workspace / folder, "alpha", "Counts.", "{baseDir}", scripts__run_py=OF_PROJECT)
+    if others:
+        write_skill(workspace / folder, "beta", "Counts.")
+    dirs = (workspace / "own/skills",)
+    agent = make_agent([LOAD, RUN, "ran", RUN, "ran"], sandbox="require", skills_dirs=dirs, **FREE)
     agent.say("go")
     assert f"{skill}/scripts/run.py of the project" in last_of(agent, "run_script")
     assert agent.values["skills_loaded"]["alpha"]["instructions"] == str(skill)
-
-
-@pytest.mark.parametrize(("folder", "others"), [(".claude/skills", 0), ("own", 1)])
-def test_a_skill_whose_folder_is_gone_leaves_no_trace_on_the_host(
-    make_agent: MakeAgent, workspace: Path, folder: str, others: int
-) -> None:
-    if SANDBOX.level is None:
-        pytest.skip(SANDBOX.reason)
-    place = workspace / folder
-    skill = write_skill(place, "alpha", "Counts.", "x", scripts__run_py="print(__file__)")
-    if others:
-        write_skill(place, "beta", "Counts.", "x")
-    agent = make_agent(
-        [LOAD, "loaded", RUN, "ran"],
-        require_approval_for=frozenset(),
-        sandbox="require",
-        skills_dirs=(workspace / "own",),
-    )
-    agent.say("go")
     shutil.rmtree(skill)
-    before = sorted(workspace.rglob("*"))
+    before = {each for each in workspace.rglob("*") if ".agent/" not in str(each)}
     agent.say("run")
     assert "exit code 0" in last_of(agent, "run_script")
-    assert [each for each in sorted(workspace.rglob("*")) if ".agent/" not in str(each)] == [
-        each for each in before if ".agent/" not in str(each)
-    ]
+    assert {each for each in workspace.rglob("*") if ".agent/" not in str(each)} == before
 
 
 SWAPPER = """
@@ -137,42 +124,25 @@ while True:
 """
 
 
-@pytest.fixture
-def swapped(skills_dir: Path) -> Path:
-    skill = write_skill(
-        skills_dir, "alpha", "Appends.", "x", scripts__run_py="open('log.txt', 'a').write('a')"
-    )
-    return skill / "scripts" / "run.py"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_process_that_swaps_the_script_all_the_time_never_gets_other_bytes_run(
-    make_agent: MakeAgent, workspace: Path, swapped: Path, sandbox: str
+    make_agent: MakeAgent, workspace: Path, skills_dir: Path, sandbox: str
 ) -> None:
-    approvals = 5
-    agent = make_agent([LOAD, *[RUN, "done"] * approvals], sandbox=sandbox, max_tool_calls=99)
+    append = "open('log.txt', 'a').write('a')"
+    script = write_skill(skills_dir, "alpha", "Appends.", scripts__run_py=append) / "scripts" / "run.py"
+    agent = make_agent([LOAD, *[RUN, "done"] * 5], sandbox=sandbox, max_tool_calls=99)
     agent.say("go")
-    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, swapped], stdout=subprocess.PIPE)
+    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, script], stdout=subprocess.PIPE)
     assert swapper.stdout is not None
     try:
         swapper.stdout.readline()
-        for number in range(approvals):
+        for number in range(5):
             agent.answer({"type": "approve"})
-            if number < approvals - 1:
+            if number < 4:
                 agent.say("again")
     finally:
         swapper.kill()
         swapper.wait()
         swapper.stdout.close()
-    assert (workspace / "log.txt").read_text() == "a" * approvals
-
-
-def test_a_version_that_is_gone_is_said_in_one_sentence(make_agent: MakeAgent, skill: Path) -> None:
-    agent = make_agent([LOAD, "loaded", RUN, "ran"], require_approval_for=frozenset(), sandbox="off")
-    agent.say("go")
-    entry = agent.values["skills_loaded"]["alpha"]
-    lost = {**entry, "digest": "0" * 64, "order": entry["order"] + 1}
-    agent.graph.update_own_state(agent.config, {"skills_loaded": {"alpha": lost}}, as_node="answer")
-    assert agent.say("run")["answer"] == "ran"
-    assert "Unload and load it to use what is there now." in last_of(agent, "run_script")
+    assert (workspace / "log.txt").read_text() == "a" * 5

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from skills_agent.graph import Settings, build_graph
 from skills_agent.nodes.model_errors import ModelCallError
-from tests.agents import write_skill
-from tests.openai_server import Call, Completion, OpenAIServer, Raw, error
-
-CONFIG: Any = {"configurable": {"thread_id": "1"}}
+from tests.agents import Agent, write_skill
+from tests.kit import MakeAgent
+from tests.openai_server import Call, Completion, OpenAIServer, Raw, assert_calls_are_answered, error
 
 
 @pytest.fixture(autouse=True)
@@ -26,25 +23,14 @@ def _skills(skills_dir: Path) -> None:
     write_skill(skills_dir, "beta", "Counts pears.", "BLUEBERRY\n")
 
 
-def graph_of(workspace: Path) -> Any:
-    settings = Settings(
-        workspace=workspace,
-        home=workspace,
-        bundled_skills=False,
-        model="openai:some-model",
-        model_parameters={"max_retries": 1},
-    )
-    return build_graph(settings).compile(checkpointer=InMemorySaver())
+@pytest.fixture
+def agent(make_agent: MakeAgent) -> Agent:
+    return make_agent("openai:some-model", model_parameters={"max_retries": 1})
 
 
+LOADS = [Call("load_skill", {"name": name}, f"c-{name}") for name in ("alpha", "beta")]
 ANSWERS = [
-    Completion(
-        calls=[
-            Call("load_skill", {"name": "alpha"}, "c1"),
-            Call("load_skill", {"name": "beta"}, "c2"),
-            Call("list_dir", {}, "c3"),
-        ]
-    ),
+    Completion(calls=[*LOADS, Call("list_dir", {}, "c3")]),
     Completion(calls=[Call("run_script", {"skill": "alpha", "path": "scripts/run.py", "args": []}, "c4")]),
     Completion("There are 3 apples."),
 ]
@@ -55,62 +41,40 @@ def assert_protocol_is_kept(server: OpenAIServer) -> None:
     """Every tool call is followed by its answers; requests and the list of tools only grow at their end."""
     bodies = [asked.body for asked in server.requests]
     for body in bodies:
-        waiting: set[str] = set()
-        for message in body["messages"]:
-            assert message["role"] == "tool" or not waiting
-            waiting |= {call["id"] for call in message.get("tool_calls") or []}
-            waiting -= {message.get("tool_call_id")}
-        assert not waiting
+        assert_calls_are_answered(body)
     for before, after in itertools.pairwise(bodies):
         assert json.dumps(after["messages"]).startswith(json.dumps(before["messages"])[:-1])
         assert after["tools"][: len(before["tools"])] == before["tools"]
 
 
-def test_a_whole_run_keeps_the_protocol(workspace: Path, server: OpenAIServer) -> None:
+def test_a_whole_run_keeps_the_protocol(agent: Agent, server: OpenAIServer) -> None:
     server.answers.extend(ANSWERS)
-    graph = graph_of(workspace)
-    graph.invoke({"messages": [HumanMessage("How many apples?")]}, CONFIG)
-    result = graph.invoke(APPROVED, CONFIG)
-    assert result["answer"] == "There are 3 apples."
-    assert result["loaded"] == ["alpha", "beta"]
+    agent.say("How many apples?")
+    result = agent.answer({"type": "approve"})
+    assert (result["answer"], result["loaded"]) == ("There are 3 apples.", ["alpha", "beta"])
     assert result["usage"]["thread"]["input_tokens"] == 33
     assert_protocol_is_kept(server)
     sent = json.dumps(server.requests[-1].body["messages"])
-    assert "APRICOT" in sent
-    assert "3 apples" in sent
-    (load,) = [
-        tool["function"]
-        for tool in server.requests[0].body["tools"]
-        if tool["function"]["name"] == "load_skill"
-    ]
-    assert load["parameters"]["properties"] == {"name": {"type": "string"}}
+    assert ("APRICOT" in sent, "3 apples" in sent, "cache_control" in sent) == (True, True, False)
     assert {*server.requests[0].body} <= {"messages", "tools", "model", "stream", "stream_options"}
-
-
-def test_models_are_told_of_tools_in_few_words(workspace: Path, server: OpenAIServer) -> None:
-    """A small model fills in every field that there is; 2,300 tokens for fifteen tools were too many."""
-    server.answers.append(Completion("hello"))
-    graph_of(workspace).invoke({"messages": [HumanMessage("hi")]}, CONFIG)
-    tools = server.requests[0].body["tools"]
-    text = json.dumps(tools)
+    # A small model fills in every field that there is; 2,300 tokens for fifteen tools were too many.
+    tools = {each["function"]["name"]: each["function"] for each in server.requests[0].body["tools"]}
+    assert tools["load_skill"]["parameters"]["properties"] == {"name": {"type": "string"}}
+    assert {"unload_skill", "search_skills", "stop_command"}.isdisjoint(tools)
+    text = json.dumps(server.requests[0].body["tools"])
     for word in ("anyOf", '"null"', '"default"', "maxLength", "minimum", "additionalProperties", "Claude"):
         assert word not in text
-    assert {"unload_skill", "search_skills", "stop_command"}.isdisjoint(t["function"]["name"] for t in tools)
     assert len(text) // 4 <= 1_200
 
 
 async def test_a_whole_run_keeps_the_protocol_asynchronously_and_streamed(
-    workspace: Path, server: OpenAIServer
+    agent: Agent, server: OpenAIServer
 ) -> None:
     server.answers.extend(ANSWERS)
-    graph = graph_of(workspace)
-    asked = {"messages": [HumanMessage("How many apples?")]}
-    _ = [part async for part in graph.astream(asked, CONFIG, stream_mode="messages")]
-    tokens = [
-        chunk.text
-        async for chunk, metadata in graph.astream(APPROVED, CONFIG, stream_mode="messages")
-        if metadata["langgraph_node"] == "decide"
-    ]
+    asked: Any = {"messages": [HumanMessage("How many apples?")]}
+    _ = [part async for part in agent.graph.astream(asked, agent.config, stream_mode="messages")]
+    parts: Any = agent.graph.astream(APPROVED, agent.config, stream_mode="messages")
+    tokens = [chunk.text async for chunk, metadata in parts if metadata["langgraph_node"] == "decide"]
     assert "".join(tokens) == "There are 3 apples."
     assert_protocol_is_kept(server)
 
@@ -159,13 +123,12 @@ def test_each_event_loop_of_a_program_has_its_own_connections(workspace: Path, s
     ],
 )
 def test_a_failing_provider_is_told_in_one_sentence_and_the_turn_can_go_on(
-    workspace: Path, server: OpenAIServer, trouble: Raw
+    agent: Agent, server: OpenAIServer, trouble: Raw
 ) -> None:
     server.answers.extend([trouble, trouble])
-    graph = graph_of(workspace)
     with pytest.raises(ModelCallError) as failed:
-        graph.invoke({"messages": [HumanMessage("hi")]}, CONFIG)
+        agent.say("hi")
     assert "\n" not in str(failed.value)
     server.answers.clear()
     server.answers.append(Completion("Here again."))
-    assert graph.invoke(None, CONFIG)["answer"] == "Here again."
+    assert agent.run(None)["answer"] == "Here again."

@@ -14,7 +14,7 @@ from langgraph.prebuilt import ToolRuntime
 
 from skills_agent.graph import Threads, call_attempt
 from skills_agent.skills.policy import ToolSpec
-from tests.agents import Agent, call, calls
+from tests.agents import FREE, Agent, call, calls
 from tests.forked import run_forked
 from tests.kit import MakeAgent
 
@@ -60,8 +60,7 @@ class Bank:
 @contextmanager
 def an_agent(make_agent: MakeAgent, bank: Bank, recovery: str, **settings: Any) -> Iterator[Agent]:
     with SqliteSaver.from_conn_string(str(bank.folder / "threads.sqlite")) as saver:
-        free = {"require_approval_for": frozenset[str](), **settings}
-        yield make_agent([PAY, "done"], tools=[bank.tool(recovery)], checkpointer=saver, **free)
+        yield make_agent([PAY, "done"], tools=[bank.tool(recovery)], checkpointer=saver, **FREE, **settings)
 
 
 def kill(make_agent: MakeAgent, folder: Path, recovery: str, moment: str) -> Bank:
@@ -114,15 +113,8 @@ def test_a_killed_call_goes_on_as_its_tool_declares(
         assert agent.values["answer"] == "done"
 
 
-def test_what_looks_is_believed_also_where_nobody_may_be_asked(make_agent: MakeAgent, tmp_path: Path) -> None:
-    bank = kill(make_agent, tmp_path, "look", "after")
-    with an_agent(make_agent, bank, "look", approval="fail") as agent:
-        go_on(agent)
-        assert agent.tool_messages("pay")[0].text.endswith("paid 4711")
-
-
 @pytest.mark.parametrize("recovery", ["retry", "by key", "look"])
-def test_what_is_turned_off_since_is_not_run_again(
+def test_what_is_turned_off_since_is_not_run_again_and_what_looks_is_believed_without_a_person(
     make_agent: MakeAgent, tmp_path: Path, recovery: str
 ) -> None:
     bank = kill(make_agent, tmp_path, recovery, "before")
@@ -130,3 +122,9 @@ def test_what_is_turned_off_since_is_not_run_again(
         go_on(agent)
         assert bank.orders == []
         assert agent.tool_messages("pay")[0].status == "error"
+    if recovery == "look":
+        (tmp_path / "other").mkdir()
+        bank = kill(make_agent, tmp_path / "other", recovery, "after")
+        with an_agent(make_agent, bank, recovery, approval="fail") as agent:
+            go_on(agent)
+            assert agent.tool_messages("pay")[0].text.endswith("paid 4711")

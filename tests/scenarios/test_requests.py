@@ -1,6 +1,7 @@
 """A message that is sent again with its id is the same turn, not a second one."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,14 @@ class Replies:
     def __init__(self, *replies: Any) -> None:
         self.asked = 0
         self.cut_off = False
-        self.script = [self._counting(reply) for reply in replies]
+        self.script = [partial(self._answer, reply) for reply in replies]
 
-    def _counting(self, reply: Any) -> Any:
-        def answer(_: Any) -> Any:
-            self.asked += 1
-            if self.cut_off:
-                self.cut_off = False
-                raise CutOff
-            return reply
-
-        return answer
+    def _answer(self, reply: Any, _: Any) -> Any:
+        self.asked += 1
+        if self.cut_off:
+            self.cut_off = False
+            raise CutOff
+        return reply
 
 
 def ask(agent: Agent, text: str, request: str) -> dict[str, Any]:
@@ -43,48 +41,41 @@ def said(agent: Agent) -> list[str]:
     return [message.text for message in agent.transcript if isinstance(message, HumanMessage)]
 
 
-FORMS: dict[str, Any] = {
-    "message": HumanMessage("q1", id="r1"),
-    "list": [HumanMessage("q1", id="r1")],
-    "dict": [{"role": "user", "content": "q1", "id": "r1"}],
-    "as the SDK sends it": [{"type": "human", "content": "q1", "id": "r1"}],
-    "with what a chat UI adds": [
-        {"type": "human", "content": "q1", "id": "r1"},
-        {"type": "tool", "content": "Successfully handled tool call.", "tool_call_id": "x", "id": "t"},
-    ],
-}
+MESSAGE = HumanMessage("q1", id="r1")
+OF_A_SDK = {"type": "human", "content": "q1", "id": "r1"}
+OF_A_UI = {"type": "tool", "content": "Successfully handled tool call.", "tool_call_id": "x", "id": "t"}
+FORMS: list[Any] = [
+    MESSAGE,
+    [MESSAGE],
+    [{"role": "user", "content": "q1", "id": "r1"}],
+    [OF_A_SDK],
+    [OF_A_SDK, OF_A_UI],  # with what a chat UI adds
+]
+STREAMS: list[Any] = [
+    {"stream_mode": "values"},
+    {"stream_mode": ["values", "updates"]},
+    {"stream_mode": "values", "subgraphs": True},
+    {"stream_mode": ["values"], "subgraphs": True},
+    {"stream_mode": "values", "version": "v2"},
+    {"stream_mode": "values", "output_keys": "answer"},
+    {"stream_mode": "updates"},
+    {},
+]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_an_answered_request_gives_its_answer_without_a_model_call(make_agent: MakeAgent, form: str) -> None:
+def test_an_answered_request_gives_its_answer_without_a_model_call(make_agent: MakeAgent) -> None:
     replies = Replies("one", "two")
     agent = make_agent(replies.script)
     first = ask(agent, "q1", "r1")
     before = agent.state.config
-    again = agent.run({"messages": FORMS[form]})
-    assert again == first
-    assert (replies.asked, agent.state.config) == (1, before)
-
-
-def test_it_is_so_for_ainvoke_and_for_every_form_of_a_stream(make_agent: MakeAgent) -> None:
-    replies = Replies("one", "two")
-    agent = make_agent(replies.script)
-    first = ask(agent, "q1", "r1")
-    asked: Any = {"messages": [HumanMessage("q1", id="r1")]}
+    for form in FORMS:
+        assert agent.run({"messages": form}) == first
+    asked: Any = {"messages": [MESSAGE]}
     assert asyncio.run(agent.graph.ainvoke(asked, agent.config)) == first
-    for options in (
-        {"stream_mode": "values"},
-        {"stream_mode": ["values", "updates"]},
-        {"stream_mode": "values", "subgraphs": True},
-        {"stream_mode": ["values"], "subgraphs": True},
-        {"stream_mode": "values", "version": "v2"},
-        {"stream_mode": "values", "output_keys": "answer"},
-        {"stream_mode": "updates"},
-        {},
-    ):
+    for options in STREAMS:
         at_rest = list(agent.graph.stream(None, agent.config, **options))
         assert list(agent.graph.stream(asked, agent.config, **options)) == at_rest
-    assert replies.asked == 1
+    assert (replies.asked, agent.state.config) == (1, before)
 
 
 def test_an_earlier_request_gives_its_own_answer_and_leaves_the_open_question_alone(
@@ -136,22 +127,17 @@ def test_another_message_with_a_known_id_is_refused(make_agent: MakeAgent) -> No
     assert ask(agent, "other", "r2")["answer"] == "two"
 
 
-def test_messages_without_an_id_are_new_every_time(make_agent: MakeAgent) -> None:
+def test_messages_without_an_id_and_a_rewritten_transcript_are_new_every_time(make_agent: MakeAgent) -> None:
     agent = make_agent(["one", "two", "three", "four"])
     agent.say("q")
     agent.say("q")
     agent.run({"messages": [*agent.transcript, ("user", "q")]})
     agent.run({"messages": [*agent.transcript, {"role": "user", "content": "q"}]})
-    assert said(agent) == ["q"] * 4
-    assert agent.values["answer"] == "four"
-
-
-def test_an_input_that_rewrites_the_transcript_is_no_request(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"])
+    assert (said(agent), agent.values["answer"]) == (["q"] * 4, "four")
+    agent = make_agent(["one", "two"], thread="other")
     ask(agent, "q1", "r1")
-    agent.run({"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("q1", id="r1")]})
-    assert said(agent) == ["q1"]
-    assert agent.values["usage"]["turn"] == 2
+    agent.run({"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), MESSAGE]})
+    assert (said(agent), agent.values["usage"]["turn"]) == (["q1"], 2)
 
 
 def test_a_fork_has_the_requests_of_the_step_that_it_was_made_from(make_agent: MakeAgent) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.state.context import Context
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, Recorder, call, calls
 from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
@@ -88,40 +88,31 @@ def test_a_limit_holds_in_the_next_turn_and_where_skills_are_turned_off(
     assert made.tool_messages("write_file")[0].status == "error"
 
 
-@pytest.mark.parametrize(
-    ("settings", "passes"),
-    [
-        ({}, {"read_file", "list_dir", "read_resource", "update_plan"}),
-        ({"always_allowed_tools": frozenset({"grep"})}, {"grep", "read_resource", "update_plan"}),
-    ],
-)
-def test_framework_tools_and_the_always_allowed_ones_pass(
-    agent: Any, workspace: Path, settings: dict[str, Any], passes: set[str]
-) -> None:
+def test_framework_tools_and_the_always_allowed_ones_pass(agent: Any, workspace: Path) -> None:
     """cases.md 18."""
     (workspace / "a.txt").write_text("a")
     resource = call("read_resource", skill="nothing", path="scripts/run.py")
     plan = call("update_plan", goal="g", steps=[])
     wanted = calls(call("read_file", path="a.txt"), LIST, resource, plan, GREP)
-    made = agent(load("nothing"), wanted, **settings)
-    made.say("go")
-    verdicts = made.values["verdicts"].values()
-    assert {each["tool"] for each in verdicts if each["decision"] == "allow"} == passes
+    of_framework = {"read_resource", "update_plan"}
+    for always, passes in ((None, {"read_file", "list_dir"}), ({"grep"}, {"grep"})):
+        settings = {"always_allowed_tools": frozenset(always)} if always else {}
+        made = agent(load("nothing"), wanted, thread=str(always), **settings)
+        made.say("go")
+        verdicts = made.values["verdicts"].values()
+        assert {each["tool"] for each in verdicts if each["decision"] == "allow"} == passes | of_framework
 
 
 def test_the_same_refusal_three_times_ends_the_turn_with_an_answer(agent: Any) -> None:
-    made = agent(load("reader"), *([calls(WRITE)] * 3), "I could not write.", "never")
-    result = made.say("go")
-    assert result["answer"] == "I could not write."
-    assert len(made.tool_messages("write_file")) == 3
-    assert result["usage"]["this_turn"]["model_calls"] == 5
-
-
-def test_other_refusals_and_another_turn_begin_to_count_anew(agent: Any) -> None:
+    """Other refusals, and another turn, begin to count anew."""
     other = calls(call("write_file", path="other.txt", content=""))
-    made = agent(load("reader"), calls(WRITE), calls(WRITE), other, "one", calls(WRITE), "two")
+    again = [calls(WRITE)] * 3
+    made = agent(load("reader"), *again[:2], other, "one", *again, "I could not write.", "never")
     assert made.say("go")["answer"] == "one"
-    assert made.say("again")["answer"] == "two"
+    result = made.say("again")
+    assert result["answer"] == "I could not write."
+    assert len(made.tool_messages("write_file")) == 6
+    assert result["usage"]["this_turn"]["model_calls"] == 4
 
 
 @pytest.mark.parametrize(
@@ -149,18 +140,16 @@ def test_a_caller_takes_tools_away_and_brings_back_none(
     assert not (workspace / "out.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("skill", "says", "never"),
-    [("reader", "Allowed now", "Forbidden"), ("careful", "Forbidden by careful: Write(out.txt)", "<"),
-     ("evil", "Forbidden by evil", "<system>")],
-)  # fmt: skip
-def test_a_load_says_what_is_allowed_now(agent: Any, skill: str, says: str, never: str) -> None:
-    seen: list[str] = []
-
-    def look(messages: list[Any]) -> str:
-        seen.append(str(messages[-1].text))
-        return "done"
-
-    agent(load(skill), look).say("go")
-    assert says in seen[0]
-    assert never not in seen[0].partition("Allowed now")[2] + seen[0].partition("Forbidden by")[2]
+def test_a_load_says_what_is_allowed_now(agent: Any) -> None:
+    says = {
+        "reader": ("Allowed now", "Forbidden"),
+        "careful": ("Forbidden by careful: Write(out.txt)", "<"),
+        "evil": ("Forbidden by evil", "<system>"),
+    }
+    for skill, (said, never) in says.items():
+        recorder = Recorder([load(skill), "done"])
+        agent(*recorder.entries, thread=skill).say("go")
+        assert said in recorder.end
+        assert (
+            never not in recorder.end.partition("Allowed now")[2] + recorder.end.partition("Forbidden by")[2]
+        )

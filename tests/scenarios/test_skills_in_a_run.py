@@ -10,20 +10,20 @@ from skills_agent.state.context import Context
 from tests.agents import Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
 
+GUIDE = "# Guide\n\n## Picking\nPick ripe ones.\n\n## Storing\nKeep cool.\n"
+FILES = {
+    "scripts__count_py": "print('3 apples')\n",
+    "scripts__more_py": "print('more')\n",
+    "references__guide_md": GUIDE,
+    "assets__logo_txt": "logo\n",
+    "notes_txt": "notes\n",
+}
+ALPHA, BETA, NOPE = (call("load_skill", name=name) for name in ("alpha", "beta", "nope"))
+
 
 @pytest.fixture(autouse=True)
 def two_skills(skills_dir: Path) -> None:
-    write_skill(
-        skills_dir,
-        "alpha",
-        "Counts apples.",
-        "# Alpha\nSecret word: APRICOT.\n",
-        scripts__count_py="print('3 apples')\n",
-        scripts__more_py="print('more')\n",
-        references__guide_md="# Guide\n\n## Picking\nPick ripe ones.\n\n## Storing\nKeep cool.\n",
-        assets__logo_txt="logo\n",
-        notes_txt="notes\n",
-    )
+    write_skill(skills_dir, "alpha", "Counts apples.", "# Alpha\nSecret word: APRICOT.\n", **FILES)
     write_skill(skills_dir, "beta", "Counts pears.", "# Beta\nSecret word: BLUEBERRY.\n")
 
 
@@ -31,26 +31,32 @@ def test_a_loaded_skill_puts_instructions_resources_and_receipt_in_place_at_once
     make_agent: MakeAgent,
 ) -> None:
     """cases.md 5, 1."""
-    agent = make_agent([calls(call("load_skill", name="alpha"), content="apples"), "done"])
+    agent = make_agent([calls(ALPHA, content="apples"), "done", "again"])
     result = agent.say("How many apples?")
     entry = agent.values["skills_loaded"]["alpha"]
     assert "APRICOT" in entry["instructions"]
-    assert entry["asked_by"] == "model"
-    assert entry["reason"] == "apples"
+    assert (entry["asked_by"], entry["reason"]) == ("model", "apples")
     files = {file["path"]: file["type"] for file in agent.values["skill_resources"]["alpha"]["files"]}
-    assert files == {
-        "assets/logo.txt": "asset",
-        "notes.txt": "other",
-        "references/guide.md": "reference",
-        "scripts/count.py": "script",
-        "scripts/more.py": "script",
-    }
+    types = ("script", "script", "reference", "asset", "other")
+    names = (f"{'.'.join(key.rsplit('_', 1))}".replace("__", "/") for key in FILES)
+    assert files == dict(zip(names, types, strict=True))
+    assert (result["answer"], result["loaded"]) == ("done", ["alpha"])
+    agent.say("again", skills=["alpha"])  # a caller may name it at every turn
     (receipt,) = agent.tool_messages("load_skill")
     assert receipt.text.startswith("Loaded alpha: ")
     assert "2 scripts, 1 reference, 1 asset" in receipt.text
     assert "APRICOT" not in receipt.text
-    assert result["answer"] == "done"
-    assert result["loaded"] == ["alpha"]
+
+
+def test_the_receipt_of_a_skill_for_another_client_says_what_its_tools_are_here(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "other", "Other.", "Use the Edit tool. Ask with AskUserQuestion; then WebSearch.")
+    here = "Edit: write_file or edit_file; AskUserQuestion: ask_user; WebSearch: not here."
+    for excluded, says in (((), here), (("write_file",), "Edit: not here")):
+        agent = make_agent([calls(call("load_skill", name="other")), "done"], exclude_tools=excluded)
+        agent.say("go")
+        assert says in agent.tool_messages("load_skill")[0].text
 
 
 @pytest.mark.parametrize(
@@ -80,13 +86,6 @@ def test_a_skill_that_went_bad_after_discovery_says_path_and_cause(
     assert says in refused.text
 
 
-def test_a_caller_that_names_its_skills_at_every_turn_loads_them_once(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"])
-    agent.say("hi", skills=["alpha"])
-    agent.say("again", skills=["alpha"])
-    assert len(agent.tool_messages("load_skill")) == 1
-
-
 @pytest.mark.parametrize("skills", ["alpha", ["alpha", 1, None, {"a": 1}]])
 def test_names_of_any_type_from_a_client_do_not_end_the_thread(make_agent: MakeAgent, skills: Any) -> None:
     agent = make_agent(["one", "two"])
@@ -109,35 +108,17 @@ def test_without_skills_there_is_no_trace_of_them(make_agent: MakeAgent) -> None
 
 
 def test_every_tool_call_of_a_message_gets_exactly_one_answer(make_agent: MakeAgent) -> None:
-    message = AIMessage(
-        "",
-        tool_calls=[
-            {"name": "load_skill", "args": {"name": "alpha"}, "id": "1", "type": "tool_call"},
-            {"name": "load_skill", "args": {"name": "nope"}, "id": "2", "type": "tool_call"},
-            {"name": "list_dir", "args": {}, "id": "3", "type": "tool_call"},
-            {"name": "no_such_tool", "args": {}, "id": "4", "type": "tool_call"},
-            {"name": "read_file", "args": {"path": 7.5}, "id": "5", "type": "tool_call"},
-            {"name": "read_file", "args": {"path": "absent.txt"}, "id": "6", "type": "tool_call"},
-        ],
-        invalid_tool_calls=[
-            {"name": "grep", "args": "{not json", "id": "7", "error": None, "type": "invalid_tool_call"}
-        ],
-    )
-    agent = make_agent([message, "done"])
-    result = agent.say("all at once")
-    answered = [each.tool_call_id for each in agent.transcript if isinstance(each, ToolMessage)]
-    assert sorted(answered) == ["1", "2", "3", "4", "5", "6", "7"]
-    failed = {
-        each.tool_call_id
-        for each in agent.transcript
-        if isinstance(each, ToolMessage) and each.status == "error"
-    }
-    assert failed == {"2", "4", "5", "6", "7"}
-    assert result["answer"] == "done"
+    wrong = [call("no_such_tool"), call("read_file", path=7.5), call("read_file", path="absent.txt")]
+    made = [{**each, "id": str(at)} for at, each in enumerate([ALPHA, call("list_dir"), NOPE, *wrong])]
+    unreadable = {"name": "grep", "args": "{not json", "id": "6", "error": None, "type": "invalid_tool_call"}
+    agent = make_agent([AIMessage("", tool_calls=made, invalid_tool_calls=[unreadable]), "done"])
+    assert agent.say("all at once")["answer"] == "done"
+    results = [each for each in agent.transcript if isinstance(each, ToolMessage)]
+    status = sorted((each.tool_call_id, each.status) for each in results)
+    assert status == [(str(at), "success" if at < 2 else "error") for at in range(7)]
 
 
-ALPHA, BETA = call("load_skill", name="alpha"), call("load_skill", name="beta")
-FOUR = [call("load_skill", name=name) for name in ("alpha", "beta", "gamma", "delta")]
+FOUR = [ALPHA, BETA, *(call("load_skill", name=name) for name in ("gamma", "delta"))]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +127,7 @@ FOUR = [call("load_skill", name=name) for name in ("alpha", "beta", "gamma", "de
         ([[ALPHA, BETA]], 10, None, 0, ["alpha", "beta"]),
         ([[ALPHA], [ALPHA]], 10, None, 1, ["alpha"]),
         ([[ALPHA, ALPHA]], 10, None, 1, ["alpha"]),
-        ([[call("load_skill", name="nope")]], 10, None, 1, []),
+        ([[NOPE]], 10, None, 1, []),
         ([[{"name": "load_skill", "args": {}}]], 10, None, 1, []),
         ([[{"name": "load_skill", "args": {"name": ["alpha"]}}]], 10, None, 1, []),
         ([[call("load_skill", name="alpha", source=1)]], 10, None, 1, []),

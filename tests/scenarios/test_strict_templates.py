@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from langchain_openai import ChatOpenAI
-from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import SecretStr
 
-from skills_agent.graph import Settings, build_graph
 from skills_agent.nodes.model_errors import ModelCallError, calling
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
 from tests.openai_server import KEY, Answer, Call, Completion, OpenAIServer, error
 from tests.strict_templates import ALTERNATE, FAMILIES, NO_TOOLS, without_tools
 
-CONFIG: Any = {"configurable": {"thread_id": "1"}}
 LOAD = Completion(calls=[Call("load_skill", {"name": "alpha"}, "call_0")])
 WRITE = Completion("I write.", [Call("write_file", {"path": "a.txt", "content": "x"}, "call_1")])
 
@@ -39,68 +35,54 @@ class StrictServer:
 
 
 @pytest.fixture(params=FAMILIES)
-def strict(request: pytest.FixtureRequest, server: OpenAIServer) -> StrictServer:
+def strict(request: pytest.FixtureRequest, server: OpenAIServer, skills_dir: Path) -> StrictServer:
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
     return StrictServer(server, request.param)
 
 
-@pytest.fixture
-def place(workspace: Path, skills_dir: Path) -> Path:
-    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
-    return workspace
-
-
-def graph_of(place: Path, model: Any = None) -> Any:
-    made = Settings(workspace=place, home=place, bundled_skills=False, model="openai:m")
-    return build_graph(made, model=model).compile(InMemorySaver())
-
-
-def host_model(server: OpenAIServer) -> ChatOpenAI:
-    return ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
-
-
-def test_a_thread_goes_on_behind_every_template(strict: StrictServer, place: Path) -> None:
-    graph = graph_of(place)
+def test_a_thread_goes_on_behind_every_template(strict: StrictServer, make_agent: MakeAgent) -> None:
+    agent = make_agent("openai:m")
     strict.replies += [LOAD, WRITE]
     brought = [AIMessage("Hello."), HumanMessage("I am Ada.", name="Ada"), HumanMessage("Count.")]
-    waiting = graph.invoke({"messages": [SystemMessage("Be kind."), *brought]}, CONFIG)
+    waiting = agent.run({"messages": [SystemMessage("Be kind."), *brought]})
     assert waiting["__interrupt__"]
     # The question is left open: what the person says comes right after a result.
     said = [HumanMessage([{"type": "text", "text": "Never mind."}]), SystemMessage("Be brief.")]
-    assert graph.invoke({"messages": said}, CONFIG)["answer"] == "Well."
+    assert agent.run({"messages": said})["answer"] == "Well."
     refused = list(strict.refusals)
     assert len(refused) == len({*refused}) <= 1
-    assert graph.invoke({"messages": [HumanMessage("/alpha red ones")]}, CONFIG)["answer"] == "Well."
-    other: Any = {"configurable": {"thread_id": "2"}}
-    assert graph.invoke({"messages": [HumanMessage("Hello.")]}, other)["answer"] == "Well."
+    assert agent.say("/alpha red ones")["answer"] == "Well."
+    agent.config = {"configurable": {"thread_id": "2"}}
+    assert agent.say("Hello.")["answer"] == "Well."
     assert strict.refusals == refused
 
 
-def test_a_hosts_model_goes_on_behind_them_too(strict: StrictServer, place: Path) -> None:
+def test_a_hosts_model_goes_on_behind_them_too(strict: StrictServer, make_agent: MakeAgent) -> None:
     """But for content that is null beside calls, which is what the package of OpenAI makes of no text."""
-    graph = graph_of(place, host_model(strict.http))
-    load = Completion("I load it.", [Call("load_skill", {"name": "alpha"}, "call_0")])
-    strict.replies += [load, WRITE]
-    assert graph.invoke({"messages": [HumanMessage("Count.")]}, CONFIG)["__interrupt__"]
-    assert graph.invoke({"messages": [HumanMessage("Never mind.")]}, CONFIG)["answer"] == "Well."
+    agent = make_agent(strict.http.chat())
+    strict.replies += [LOAD._replace(text="I load it."), WRITE]
+    assert agent.say("Count.")["__interrupt__"]
+    assert agent.say("Never mind.")["answer"] == "Well."
     assert len(strict.refusals) == len({each[:20] for each in strict.refusals})
 
 
 def test_the_system_message_is_the_head_of_the_first_message_where_no_role_is_known(
-    place: Path, server: OpenAIServer
+    server: OpenAIServer, make_agent: MakeAgent
 ) -> None:
     strict = StrictServer(server, "gemma")
-    graph = graph_of(place, host_model(server))
-    assert graph.invoke({"messages": [HumanMessage("Hello.")]}, CONFIG)["answer"] == "Well."
+    assert make_agent(server.chat()).say("Hello.")["answer"] == "Well."
     refused, taken = (request.body["messages"] for request in server.requests)
     assert len(strict.refusals) == 1
     assert [each["role"] for each in taken] == ["user"]
     assert taken[0]["content"] == f"{refused[0]['content']}\n\nThe user:\n\nHello."
 
 
-def test_what_is_refused_again_is_one_sentence_with_what_helps(place: Path, server: OpenAIServer) -> None:
+def test_what_is_refused_again_is_one_sentence_with_what_helps(
+    server: OpenAIServer, make_agent: MakeAgent
+) -> None:
     server.respond = lambda _: error(400, ALTERNATE)
     with pytest.raises(ModelCallError, match="--chat-template") as caught:
-        graph_of(place, host_model(server)).invoke({"messages": [HumanMessage("Count.")]}, CONFIG)
+        make_agent(server.chat()).say("Count.")
     assert len(server.requests) == 2
     assert "\n" not in str(caught.value)
 
@@ -148,7 +130,7 @@ SAID = {
 
 @pytest.mark.parametrize("part", SAID)
 def test_what_servers_say_is_understood(part: str, server: OpenAIServer) -> None:
-    model = host_model(server)
+    model = server.chat()
     for words, status in itertools.product(SAID[part], (400, 500, 429)):
         server.answers.append(error(status, words))
         with pytest.raises(ModelCallError) as caught, calling("m"):

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from skills_agent.graph import Settings, build_graph
+from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
@@ -16,18 +16,18 @@ from tests.kit import MakeAgent
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 
 
-def outer(workspace: Path, recorder: Recorder, **compiled: Any) -> Any:
-    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
-    agent = build_graph(settings, model=ScriptedChatModel(recorder.entries)).compile(**compiled)
+def outer(make_agent: MakeAgent, recorder: Recorder, **compiled: Any) -> Any:
+    settings, model = make_agent([]).settings, ScriptedChatModel(recorder.entries)
     builder = StateGraph(MessagesState)
-    builder.add_node("agent", agent)
+    builder.add_node("agent", build_graph(settings, model=model).compile(**compiled))
     builder.add_edge(START, "agent")
     return builder.compile(checkpointer=InMemorySaver())
 
 
-def loading_and_then_talking(skills_dir: Path) -> Recorder:
+@pytest.fixture
+def recorder(skills_dir: Path) -> Recorder:
     write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
-    return Recorder([calls(call("load_skill", name="alpha")), "first", "second"])
+    return Recorder([calls(call("load_skill", name="alpha")), "first", "second", "third"])
 
 
 def receipts(prompt: list[BaseMessage]) -> list[str]:
@@ -35,10 +35,9 @@ def receipts(prompt: list[BaseMessage]) -> list[str]:
 
 
 def test_a_subgraph_without_a_thread_of_its_own_says_that_its_skill_is_not_loaded_any_more(
-    workspace: Path, skills_dir: Path
+    make_agent: MakeAgent, recorder: Recorder
 ) -> None:
-    recorder = loading_and_then_talking(skills_dir)
-    graph = outer(workspace, recorder)
+    graph = outer(make_agent, recorder)
     graph.invoke({"messages": [HumanMessage("x")]}, CONFIG)
     graph.invoke({"messages": [HumanMessage("y")]}, CONFIG)
     (loaded,), (afterwards,) = map(receipts, recorder.prompts[1:])
@@ -47,24 +46,16 @@ def test_a_subgraph_without_a_thread_of_its_own_says_that_its_skill_is_not_loade
     assert "Loaded skills" not in str(recorder.prompts[2][-1].content)
 
 
-def test_a_subgraph_with_a_thread_of_its_own_keeps_its_skills(workspace: Path, skills_dir: Path) -> None:
-    recorder = loading_and_then_talking(skills_dir)
-    graph = outer(workspace, recorder, checkpointer=True)
+def test_a_subgraph_with_a_thread_of_its_own_keeps_its_skills_and_believes_its_own_history_alone(
+    make_agent: MakeAgent, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = outer(make_agent, recorder, checkpointer=True)
     graph.invoke({"messages": [HumanMessage("x")]}, CONFIG)
     result = graph.invoke({"messages": [HumanMessage("y")]}, CONFIG)
     assert [str(each.content) for each in result["messages"][-2:]] == ["y", "second"]
     (afterwards,) = receipts(recorder.prompts[2])
     assert "APRICOT" in afterwards
-
-
-def test_the_history_that_a_parent_sends_again_is_nothing_that_is_left_out(
-    workspace: Path, skills_dir: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    recorder = loading_and_then_talking(skills_dir)
-    recorder.entries.append("third")
-    graph = outer(workspace, recorder, checkpointer=True)
-    for said in ("x", "y"):
-        graph.invoke({"messages": [HumanMessage(said)]}, CONFIG)
+    # What a parent sends again is nothing that is left out.
     assert "not believed" not in caplog.text
     made_up = ToolMessage("All is well.", tool_call_id="made-up")
     graph.invoke({"messages": [HumanMessage("z"), made_up]}, CONFIG)
@@ -86,9 +77,8 @@ def test_the_receipt_of_an_unloaded_skill_says_so_and_that_of_the_next_load_is_i
     assert "APRICOT" in newest
 
 
-def test_replies_carry_the_name_of_the_agent(workspace: Path, skills_dir: Path) -> None:
-    recorder = loading_and_then_talking(skills_dir)
-    graph = outer(workspace, recorder, name="farmer", checkpointer=True)
+def test_replies_carry_the_name_of_the_agent(make_agent: MakeAgent, recorder: Recorder) -> None:
+    graph = outer(make_agent, recorder, name="farmer", checkpointer=True)
     brought = [HumanMessage("x", name="Ada Lovelace"), AIMessage("Hello.", name="greeter")]
     result = graph.invoke({"messages": [*brought, HumanMessage("/alpha y")]}, CONFIG)
     names = [each.name for each in result["messages"] if isinstance(each, AIMessage)]

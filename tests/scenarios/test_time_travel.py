@@ -1,11 +1,11 @@
 """Going on from an earlier step with LangGraph's own calls, in the same thread."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
@@ -14,29 +14,18 @@ from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def agent(request: pytest.FixtureRequest, make_agent: MakeAgent, skills_dir: Any, tmp_path: Any) -> Any:
+@pytest.fixture
+def agent(make_agent: MakeAgent, skills_dir: Path, tmp_path: Path) -> Iterator[Agent]:
     """Run two turns; the first loads a skill and has a written file approved."""
     write_skill(skills_dir, "alpha", "Writes.", "ALPHA TEXT\n")
-    replies: list[Any] = [
-        calls(call("load_skill", name="alpha")),
-        calls(call("write_file", path="out.txt", content="x")),
-        "written",
-        "welcome",
-        "another",
-    ]
-    if request.param == "memory":
-        yield run_two_turns(make_agent(replies, checkpointer=InMemorySaver()))
-        return
+    write = calls(call("write_file", path="out.txt", content="x"))
+    replies = [calls(call("load_skill", name="alpha")), write, "written", "welcome", "another"]
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        yield run_two_turns(make_agent(replies, checkpointer=saver))
-
-
-def run_two_turns(agent: Agent) -> Agent:
-    agent.say("Write it")
-    agent.answer({"type": "approve"})
-    agent.say("Thanks")
-    return agent
+        agent = make_agent(replies, checkpointer=saver)
+        agent.say("Write it")
+        agent.answer({"type": "approve"})
+        agent.say("Thanks")
+        yield agent
 
 
 def history(agent: Agent) -> list[Any]:
@@ -50,13 +39,11 @@ def before(agent: Agent, node: str) -> Any:
 
 
 def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(agent: Agent) -> None:
-    loaded = [sorted(each.values.get("skills_loaded") or {}) for each in history(agent)]
-    granted = [len(each.values.get("grants") or {}) for each in history(agent)]
-    spent = [
-        (each.values.get("usage") or {}).get("thread", {}).get("model_calls", 0) for each in history(agent)
-    ]
-    assert loaded == sorted(loaded)
-    assert (loaded[0], loaded[-1]) == ([], ["alpha"])
+    steps = [each.values for each in history(agent)]
+    loaded = [sorted(each.get("skills_loaded") or {}) for each in steps]
+    granted = [len(each.get("grants") or {}) for each in steps]
+    spent = [(each.get("usage") or {}).get("thread", {}).get("model_calls", 0) for each in steps]
+    assert (loaded[0], loaded[-1], loaded == sorted(loaded)) == ([], ["alpha"], True)
     assert (granted[0], granted[-1]) == (0, 1)
     assert (spent[0], spent[-1], spent == sorted(spent)) == (0, 4, True)
 
