@@ -1,16 +1,12 @@
 """preapprove: what a trusted skill lists skips the question, and nothing else changes."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
-from skills_agent.graph import build_graph
-from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
@@ -38,20 +34,18 @@ def users(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def agent(make_agent: MakeAgent) -> Any:
-    def make(*wanted: dict[str, Any], loads: tuple[str, ...] = ("alpha",), **settings: Any) -> Agent:
-        loaded = [call("load_skill", name=name) for name in loads]
-        made = make_agent(
-            [calls(*loaded), calls(*wanted), "done"], **{"allowed_tools": "preapprove", **settings}
-        )
-        made.say("go")
-        return made
+def asked(make_agent: MakeAgent) -> Any:
+    """Return what tells which calls a person is asked about, and the agent."""
 
-    return make
+    def ask(
+        *wanted: dict[str, Any], loads: Iterable[str] = ("alpha",), **more: Any
+    ) -> tuple[list[str], Agent]:
+        loaded = calls(*(call("load_skill", name=name) for name in loads))
+        agent = make_agent([loaded, calls(*wanted), "done"], **{"allowed_tools": "preapprove", **more})
+        agent.say("go")
+        return [each["name"] for each in agent.asked], agent
 
-
-def asked(agent: Agent) -> list[str]:
-    return [each["name"] for each in agent.asked]
+    return ask
 
 
 BOTH = ["run_script", "write_file"]
@@ -74,7 +68,7 @@ OPENING = call("run_script", skill="alpha", path="scripts/run.py", network=["api
     ],
 )
 def test_what_is_asked_about(
-    agent: Any,
+    asked: Any,
     users: Path,
     skills_dir: Path,
     of_user: dict[str, str],
@@ -86,32 +80,32 @@ def test_what_is_asked_about(
     for folder, skills in ((users, of_user), (skills_dir, of_project)):
         for name, listed in skills.items():
             declare(folder, name, f"allowed-tools: {listed}")
-    made = agent(*wanted, loads=(*of_user, *of_project), allowed_tools=mode or "preapprove")
-    assert asked(made) == questions
+    loads = (*of_user, *of_project)
+    assert asked(*wanted, loads=loads, allowed_tools=mode or "preapprove")[0] == questions
 
 
 def test_preapproval_does_not_lift_what_is_refused_nor_count_for_what_is_not_loaded(
-    agent: Any, users: Path
+    asked: Any, users: Path
 ) -> None:
     declare(users, "alpha", "disallowed-tools: Write(out/*)")
     declare(users, "beta", "allowed-tools: Write")
-    made = agent(WRITE, OTHER, call("write_file", path=3))
-    assert asked(made) == ["write_file"]
-    assert [each.status for each in made.tool_messages("write_file")] == ["error", "error"]
+    questions, agent = asked(WRITE, OTHER, call("write_file", path=3))
+    assert questions == ["write_file"]
+    assert [each.status for each in agent.tool_messages("write_file")] == ["error", "error"]
 
 
 def test_trust_in_a_project_skill_lets_it_preapprove_until_it_changes(
-    agent: Any, skills_dir: Path, tmp_path: Path
+    asked: Any, skills_dir: Path, tmp_path: Path
 ) -> None:
     folder = declare(skills_dir, "alpha", "allowed-tools: run_script")
     trust = TrustList(trust_file_of(Settings(home=tmp_path / "home")))
     trust.add(folder)
-    assert asked(agent(RUN, thread="trusted")) == []
+    assert asked(RUN, thread="trusted")[0] == []
     (folder / "scripts" / "helper.py").write_text("evil")
-    assert asked(agent(RUN, thread="changed")) == ["run_script"]
+    assert asked(RUN, thread="changed")[0] == ["run_script"]
     trust.add(folder)
     trust.revoke(folder)
-    assert asked(agent(RUN, thread="revoked")) == ["run_script"]
+    assert asked(RUN, thread="revoked")[0] == ["run_script"]
 
 
 class Noting(ControlledRunner):
@@ -132,19 +126,16 @@ class Noting(ControlledRunner):
 
 
 def test_a_question_promises_no_more_of_a_trusted_folder_than_the_run_gives(
-    workspace: Path, skills_dir: Path, tmp_path: Path
+    make_agent: MakeAgent, skills_dir: Path
 ) -> None:
     """Network and secrets go by the source: trusting a folder must not show them, or give them."""
     folder = declare(skills_dir, "alpha")
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    TrustList(trust_file_of(settings)).add(folder)
     runner = Noting()
-    model = ScriptedChatModel([calls(call("load_skill", name="alpha")), calls(RUN), "done"])
-    graph = build_graph(settings, model=model, runner=runner).compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"messages": [HumanMessage("go")]}, config)
-    (interrupt,) = graph.get_state(config).interrupts
-    assert "a trusted source" in interrupt.value["action_requests"][0]["description"]
-    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    replies = [calls(call("load_skill", name="alpha")), calls(RUN), "done"]
+    agent = make_agent(replies, parts={"runner": runner})
+    TrustList(trust_file_of(agent.settings)).add(folder)
+    agent.say("go")
+    assert "a trusted source" in agent.question
+    agent.answer({"type": "approve"})
     assert runner.ran == [False]
     assert set(runner.asked) == {False}

@@ -13,13 +13,13 @@ from tests.kit import MakeAgent
 from tests.machine import needs_shell
 
 
-class NotWritten:
-    def __repr__(self) -> str:
-        raise RuntimeError("dictionary changed size during iteration")
-
-
 def test_a_question_writes_nothing_out_of_what_other_threads_change() -> None:
     """Pydantic writes a `partial` out for an error that nobody reads; the state changed meanwhile."""
+
+    class NotWritten:
+        def __repr__(self) -> str:
+            raise RuntimeError("dictionary changed size during iteration")
+
     check = partial(lambda _, decisions: decisions, NotWritten())
     assert answers(Approve | Reject, 1, check)(decisions=[{"type": "reject"}]).decisions[0].message == ""
 
@@ -106,17 +106,17 @@ def test_a_file_that_changed_after_the_question_is_not_overwritten(
 
 
 @needs_shell
-@pytest.mark.parametrize(
-    "asked_for",
-    [call("run_script", skill="beta", path="scripts/x.py"), call("run_command", command="ls", skill="beta")],
-)
 def test_nobody_is_asked_about_a_call_of_a_skill_that_is_not_loaded(
-    make_agent: MakeAgent, skills_dir: Path, asked_for: dict[str, str]
+    make_agent: MakeAgent, skills_dir: Path
 ) -> None:
     """A person was asked to approve a script of a skill that there was not, and approving it ran nothing."""
     write_skill(skills_dir, "beta", "Counts pears.", scripts__x_py="print(1)")
-    agent = make_agent([calls(asked_for), "done"], enable_run_command="on")
+    wanted = [
+        call("run_script", skill="beta", path="scripts/x.py"),
+        call("run_command", command="ls", skill="beta"),
+    ]
+    agent = make_agent([calls(*wanted), "done"], enable_run_command="on")
     agent.say("go")
     assert not agent.state.interrupts
-    (refused,) = agent.tool_messages(asked_for["name"])
-    assert refused.content == "Skill beta is not loaded. Call load_skill with name beta first."
+    told = [each.text for each in agent.transcript if each.type == "tool"]
+    assert told == ["Skill beta is not loaded. Call load_skill with name beta first."] * 2

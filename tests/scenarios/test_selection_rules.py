@@ -9,10 +9,12 @@ from langchain_core.messages import RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.skills.sources import MemorySource
 from skills_agent.state.context import Context, ContextError
 from tests.agents import FREE, Agent, Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_part, needs_shell
+from tests.skills.search.test_vectors import NGrams
 
 
 def prompts_of(make_agent: MakeAgent, replies: Sequence[object], **settings: Any) -> tuple[Agent, Recorder]:
@@ -270,6 +272,19 @@ def test_the_web_is_offered_once_an_address_is_known(make_agent: MakeAgent, skil
     loaded.say("hi", skills=["alpha"])
     assert "fetch_url" in offered(loaded)
     assert "fetch_url" in offered(make_agent(["done"], system_prompt="Our docs: https://example.org"))
+
+
+def test_a_host_that_brings_an_embedding_model_finds_skills_that_are_like_the_request(
+    make_agent: MakeAgent,
+) -> None:
+    names = ("aardvarks", "bookkeeping", "chess", "dancing", "elephants", "spreadsheets")
+    skills = {name: {"SKILL.md": f"---\ndescription: All about {name}.\n---\n"} for name in names}
+    parts = {"sources": [MemorySource(skills)], "embeddings": NGrams()}
+    search = calls(call("search_skills", query="subspreadsheet"))
+    agent = make_agent([search, "done"], parts=parts, catalog_budget=40)
+    agent.say("subspreadsheet")
+    (found,) = agent.tool_messages("search_skills")
+    assert found.text.startswith("- spreadsheets: All about spreadsheets.")
 
 
 # What a caller, and a file, bring and take away

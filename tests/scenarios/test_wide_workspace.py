@@ -8,11 +8,9 @@ import pytest
 from skills_agent.graph import build_graph
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.graph.tools.files import FileTools
-from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.policy.secret_paths import is_wide, obeyed_in_homes, secret_places
 from skills_agent.skills.scripts.runner import ScriptRequest
-from tests.agents import call, calls
+from tests.agents import FREE, call, calls
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
 
@@ -41,27 +39,27 @@ def home(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("folder", [".", "..", "/"])
 def test_the_current_folder_is_not_enough(home: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     monkeypatch.chdir(home / folder)
-    with pytest.raises(SettingsError, match="--workspace"):
-        build_graph(Settings.load())
-    with pytest.raises(SettingsError, match="--workspace"):
-        build_graph()
+    for build in (lambda: build_graph(Settings.load()), build_graph):
+        with pytest.raises(SettingsError, match="--workspace"):
+            build()
 
 
-def test_who_says_so_may_work_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_so_may_work_there_and_a_folder_within_needs_no_word(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "project").mkdir()
+    monkeypatch.chdir(home / "project")
+    build_graph(Settings.load())
     monkeypatch.chdir(home)
     build_graph(Settings.load(home))
     monkeypatch.setenv("SKILLS_AGENT_WORKSPACE", str(home))
     build_graph(Settings.load())
 
 
-def test_a_folder_in_the_home_folder_needs_no_word(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (home / "project").mkdir()
-    monkeypatch.chdir(home / "project")
-    build_graph(Settings.load())
-
-
 @pytest.mark.parametrize("secret", [SECRETS[0], pytest.param(SECRETS[-2], marks=pytest.mark.slow)])
-def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret: str) -> None:
+def test_file_tools_refuse_the_secrets_and_nothing_else(
+    home: Path, make_agent: MakeAgent, secret: str
+) -> None:
     (home / "link").symlink_to(home / secret)
     wanted = [
         call("read_file", path=secret),
@@ -71,21 +69,31 @@ def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret
         call("grep", pattern="PRIVATE"),
         call("write_file", path=secret, content="x"),
         *(call("read_file", path=each) for each in SECRETS),
+        call("grep", pattern="mine"),
+        call("read_file", path="notes.txt"),
     ]
-    free = {"require_approval_for": frozenset(), "max_tool_calls": 99}
-    agent = make_agent([calls(*wanted), "done"], workspace=home, home=home, **free)
+    agent = make_agent([calls(*wanted), "done"], workspace=home, home=home, max_tool_calls=99, **FREE)
     agent.say("go")
     if agent.state.interrupts:  # a protected path is asked about first
+        assert "write_file" in agent.question
+        assert KEY not in agent.question
         agent.answer(*[{"type": "approve"}] * len(agent.asked))
     assert KEY not in "".join(message.text for message in agent.transcript if message.type == "tool")
     assert (home / secret).read_text() == KEY
-    assert "closed to tools" in agent.tool_messages("read_file")[0].text
+    reads = agent.tool_messages("read_file")
+    assert "closed to tools" in reads[0].text
+    assert reads[-1].text == "mine"
+    assert "notes.txt" in agent.tool_messages("grep")[-1].text
 
 
-def test_everything_else_is_open(home: Path) -> None:
-    files = FileTools(Workspace(home, secret_places(home, home)))
-    assert files.read_file("notes.txt") == "mine"
-    assert "mine" in files.grep("mine")
+@pytest.mark.parametrize("path", [".netrc", ".ssh/id_rsa"])
+def test_a_question_shows_nothing_of_a_secret_that_a_call_would_replace(
+    make_agent: MakeAgent, home: Path, path: str
+) -> None:
+    agent = make_agent([calls(call("write_file", path=path, content="x"))], workspace=home)
+    agent.say("go")
+    assert "write_file" in agent.question
+    assert KEY not in agent.question
 
 
 @needs_bwrap
@@ -104,20 +112,14 @@ def test_a_script_finds_no_secret_and_changes_no_start_up_file(home: Path) -> No
     assert (home / ".ssh/id_rsa").read_text() == KEY
 
 
-def test_what_the_agent_believes_is_closed_in_any_workspace(tmp_path: Path) -> None:
+def test_what_the_agent_believes_is_closed_in_any_workspace_and_all_else_in_a_wide_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work/.config").mkdir(parents=True)
     state = tmp_path / "work/.state/skills-agent"
     assert secret_places(tmp_path / "work", tmp_path / "home", [state]) == (state,)
-
-
-@pytest.mark.parametrize("path", [".netrc", ".ssh/id_rsa"])
-def test_a_question_shows_nothing_of_a_secret_that_a_call_would_replace(
-    make_agent: MakeAgent, home: Path, path: str
-) -> None:
-    agent = make_agent([calls(call("write_file", path=path, content="x"))], workspace=home)
-    agent.say("go")
-    (question,) = agent.state.interrupts
-    assert "write_file" in str(question.value)
-    assert KEY not in str(question.value)
+    assert not is_wide(tmp_path / "work", tmp_path / "home")
+    assert secret_places(tmp_path / "work", tmp_path / "home") == ()
 
 
 def test_lines_of_nis_in_the_file_of_users_name_no_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +132,3 @@ def test_lines_of_nis_in_the_file_of_users_name_no_home(home: Path, monkeypatch:
     monkeypatch.setattr(pwd, "getpwuid", lambda _: users[0])
     entries = obeyed_in_homes(home.parent, home)
     assert entries == ("/home/.*", "/home/bin", "/other/.*", "/other/bin")
-
-
-def test_a_workspace_that_is_not_wide_has_no_secrets(tmp_path: Path) -> None:
-    (tmp_path / "work/.config").mkdir(parents=True)
-    assert not is_wide(tmp_path / "work", tmp_path / "home")
-    assert secret_places(tmp_path / "work", tmp_path / "home") == ()
