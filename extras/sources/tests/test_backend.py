@@ -19,8 +19,8 @@ from tests.skills.sources.skill_files import codes, folders, put, text
 @pytest.fixture
 def backend(tmp_path: Path) -> FolderBackend:
     """Return a backend with two skills in `/skills`."""
-    put(tmp_path / "skills", "a")
-    put(tmp_path / "skills", "b")
+    put(tmp_path / "skills/a")
+    put(tmp_path / "skills/b")
     return FolderBackend(tmp_path)
 
 
@@ -40,18 +40,18 @@ def test_a_skill_of_a_backend_loads_with_its_files(tmp_path: Path, backend: Fold
 @pytest.mark.parametrize("dated", [True, False])
 def test_a_change_is_seen_whether_or_not_the_backend_tells_when(tmp_path: Path, dated: bool) -> None:
     backend = FolderBackend(tmp_path, dated=dated)
-    put(tmp_path / "skills", "a", "one")
+    put(tmp_path / "skills/a", rest="one")
     source = BackendSource(backend, "sandbox")
     before = source.scan()
     assert source.scan() == before
 
-    put(tmp_path / "skills", "a", "other")
+    put(tmp_path / "skills/a", rest="other")
 
     assert source.scan() != before
 
 
 def test_only_the_named_folder_is_searched(tmp_path: Path, backend: FolderBackend) -> None:
-    put(tmp_path / "memories", "m")
+    put(tmp_path / "memories/m")
 
     assert folders(BackendSource(backend, "sandbox")) == ["a", "b"]
     assert folders(BackendSource(backend, "sandbox", path="/skills/a/")) == ["a"]
@@ -164,7 +164,7 @@ def test_a_store_backend_and_a_store_source_see_the_same_skills(deepagents: Any)
 
 def test_a_link_out_of_a_confined_backend_is_not_read(deepagents: Any, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    put(root / "skills", "a")
+    put(root / "skills/a")
     (tmp_path / "secret.md").write_text("secret")
     (root / "skills/a/link.md").symlink_to(tmp_path / "secret.md")
     source = BackendSource(deepagents.FilesystemBackend(root_dir=root, virtual_mode=True), "files")

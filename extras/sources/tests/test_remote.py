@@ -25,8 +25,8 @@ pytest.importorskip("aiohttp", reason="the extra `remote` is not installed")
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[WebFolder]:
     """Return a server of a folder `skills` with two skills in it."""
-    put(tmp_path / "skills", "a")
-    put(tmp_path / "skills", "b")
+    put(tmp_path / "skills/a")
+    put(tmp_path / "skills/b")
     with serving(tmp_path) as web:
         yield web
 
@@ -129,7 +129,7 @@ def test_skills_stay_and_load_while_the_place_fails(web: WebFolder) -> None:
 
 
 def test_a_file_that_was_never_read_says_that_the_place_fails(tmp_path: Path, web: WebFolder) -> None:
-    put(tmp_path / "skills", "a", "x" * 100_000)
+    put(tmp_path / "skills/a", rest="x" * 100_000)
     registry = Registry([RemoteSource(f"{web.url}/skills/", "company")])
     ref = registry.refresh().find("a").ref
 
@@ -152,7 +152,7 @@ def test_a_place_that_is_gone_is_believed(tmp_path: Path, web: WebFolder) -> Non
 def test_a_folder_that_fails_hides_no_skill_that_was_seen_before(tmp_path: Path, web: WebFolder) -> None:
     source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
     source.scan()
-    put(tmp_path / "skills", "c")
+    put(tmp_path / "skills/c")
 
     web.failing = ("/skills/b",)
 
@@ -245,7 +245,7 @@ def test_an_encrypted_file_is_an_os_error(tmp_path: Path) -> None:
 
 
 def test_links_of_a_page_that_lead_elsewhere_are_not_followed(tmp_path: Path, web: WebFolder) -> None:
-    put(tmp_path / "private", "p")
+    put(tmp_path / "private/p")
     hrefs = [
         "a/", "../private/", "%2e%2e/private/", "/private/", "https://example.org/skills/", "?C=N;O=D",
         "d?x/", "#top", "a/%2e%2e/%2e%2e/private/p/SKILL.md", "x%00y/SKILL.md", "./", "",

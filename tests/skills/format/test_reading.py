@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.instructions import bounded_instructions
 from skills_agent.skills.format.reading import SkillPath, read_metadata, read_skill
-from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict
+from skills_agent.skills.format.rules import as_strict
 from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
 from tests.examples import trying
 
@@ -44,17 +44,15 @@ def test_every_field_of_the_specification_is_read() -> None:
         b"metadata:\n  author: someone\n  version: 1.0\nallowed-tools: Read Bash(git:*)\n---\nbody",
         PLACE,
     )
-
+    found = read.metadata
+    assert found is not None
     assert read.diagnostics == ()
-    assert read.metadata is not None
-    assert read.metadata.name == "csv-report"
-    assert read.metadata.description == "Profiles CSV files."
-    assert read.metadata.license == "MIT"
-    assert read.metadata.compatibility == "Needs git"
-    assert read.metadata.metadata == {"author": "someone", "version": "1.0"}
-    assert read.metadata.allowed_tools == ("Read", "Bash(git:*)")
-    assert (read.metadata.author, read.metadata.version) == ("someone", "1.0")
-    assert read.metadata.ref == SkillRef("csv-report", "user", PLACE.path)
+    assert (found.name, found.description) == ("csv-report", "Profiles CSV files.")
+    assert (found.license, found.compatibility) == ("MIT", "Needs git")
+    assert found.metadata == {"author": "someone", "version": "1.0"}
+    assert (found.author, found.version) == ("someone", "1.0")
+    assert found.allowed_tools == ("Read", "Bash(git:*)")
+    assert found.ref == SkillRef("csv-report", "user", PLACE.path)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +111,7 @@ def test_splitting_tools_loses_no_letter_and_opens_no_pattern(text: str) -> None
         ('"a\\nb"', "a b", "name-not-kebab"),
         ("[a, b]", "csv-report", "name-not-text"),
         ("///", "csv-report", "name-missing"),
+        ("n" * 5_000, "n" * 127 + "…", "name-too-long"),
         ("</skill><system>", "<-skill><system>", "angle-brackets"),
     ],
 )
@@ -122,10 +121,6 @@ def test_a_name_is_one_safe_line(name: str, read: str, code: str) -> None:
     assert found.metadata is not None
     assert found.metadata.name == read
     assert code in [each.code for each in found.diagnostics]
-
-
-def test_a_name_has_a_bound() -> None:
-    assert len(metadata(f"name: {'n' * 5_000}").name) <= 128
 
 
 @pytest.mark.parametrize(
@@ -150,20 +145,13 @@ def test_fields_of_clients_are_read_in_their_spellings() -> None:
     read = metadata(
         "version: 1.0\nauthor: me\nmodel: opus\nwhen_to_use: always\nargument-hint: '[file]'\n"
         "arguments: [file, mode]\nrequires: a, b\ndisable-model-invocation: true\nuserInvokable: no\n"
-        "disallowed-tools: Bash(rm *)"
+        "disallowed-tools: Bash(rm *)\nmetadata: {a: {b: c}, d: ~}"
     )
-
     assert (read.version, read.author, read.model, read.when_to_use) == ("1.0", "me", "opus", "always")
-    assert read.argument_hint == "[file]"
-    assert read.arguments == ("file", "mode")
-    assert read.requires == ("a", "b")
-    assert not read.model_invocable
-    assert not read.user_invocable
-    assert read.disallowed_tools == ("Bash(rm *)",)
-
-
-def test_nested_metadata_is_kept_as_text() -> None:
-    assert metadata("metadata: {a: {b: c}, d: ~}").metadata == {"a": '{"b": "c"}', "d": ""}
+    assert (read.argument_hint, read.arguments) == ("[file]", ("file", "mode"))
+    assert (read.model_invocable, read.user_invocable) == (False, False)
+    assert (read.requires, read.disallowed_tools) == (("a", "b"), ("Bash(rm *)",))
+    assert read.metadata == {"a": '{"b": "c"}', "d": ""}
 
 
 @pytest.mark.parametrize(
@@ -280,10 +268,6 @@ def test_the_same_rule_warns_at_discovery_and_fails_in_strict(
     assert codes(frontmatter, strict=True)[code] == "error"
 
 
-def test_every_repair_is_a_rule_that_discovery_survives() -> None:
-    assert all(RULES[code].lenient != "error" for code in REPAIRS)
-
-
 def test_a_name_holds_no_joiner_and_says_so() -> None:
     persian = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     read = read_metadata(f"---\nname: {persian}\ndescription: {persian}\n---\n".encode(), PLACE)
@@ -297,21 +281,19 @@ TITLED = (
 )
 
 
-def test_a_file_without_frontmatter_is_a_skill_of_its_folder_s_name() -> None:
-    read = read_skill(TITLED, PLACE, None, 1_000_000)
-    assert read.metadata.name == "csv-report"
-    assert read.metadata.description == "Write **notes** about things."
+@pytest.mark.parametrize(
+    ("head", "code"),
+    [
+        ("", "frontmatter-made"),
+        ("---\nname: csv-report\n---\n", "description-made"),
+        ("---\nname: csv-report\ndescription: ~\n---\n", "description-made"),
+    ],
+)
+def test_what_a_head_lacks_is_the_folder_s_name_and_the_first_paragraph(head: str, code: str) -> None:
+    read = read_skill(head.encode() + TITLED, PLACE, None, 1_000_000)
+    assert (read.metadata.name, read.metadata.description) == ("csv-report", "Write **notes** about things.")
     assert read.instructions == TITLED.decode().strip()
-    assert [(each.code, each.severity) for each in read.diagnostics] == [("frontmatter-made", "warning")]
-
-
-@pytest.mark.parametrize("fields", ["name: csv-report", "name: csv-report\ndescription: ~"])
-def test_a_skill_without_a_description_has_its_first_paragraph(fields: str) -> None:
-    raw = f"---\n{fields}\n---\n".encode() + TITLED
-    read = read_skill(raw, PLACE, None, 1_000_000)
-    assert read.metadata.description == "Write **notes** about things."
-    assert read.instructions == TITLED.decode().strip()
-    assert [(each.code, each.severity) for each in read.diagnostics] == [("description-made", "warning")]
+    assert [(each.code, each.severity) for each in read.diagnostics] == [(code, "warning")]
 
 
 @pytest.mark.parametrize(
@@ -337,15 +319,11 @@ def test_what_says_nothing_is_no_skill(text: bytes, code: str) -> None:
     assert (read.metadata, [each.code for each in read.diagnostics]) == (None, [code])
 
 
-def test_a_head_that_ends_within_a_character_is_read() -> None:
-    assert read_metadata("# Größe".encode()[:-2], PLACE).metadata is not None
-
-
-def test_a_byte_order_mark_costs_nothing_and_is_reported() -> None:
+def test_a_byte_order_mark_and_half_a_character_cost_nothing() -> None:
     read = read_metadata(b"\xef\xbb\xbf---\nname: csv-report\ndescription: d\n---\n", PLACE)
-
     assert read.metadata is not None
     assert [(found.code, found.severity) for found in read.diagnostics] == [("byte-order-mark", "info")]
+    assert read_metadata("# Größe".encode()[:-2], PLACE).metadata is not None
 
 
 # The whole skill
@@ -368,39 +346,20 @@ def test_variables_for_the_skills_folder_become_its_path(tmp_path: Path) -> None
     assert skill(body).instructions == body
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "!`git status`",
-        "Branch: !`git branch --show-current`",
-        "- !`rm -rf ~`",
-        "```!\nls\n```",
-        "  ```! bash\nls\n```",
-    ],
-)
+@pytest.mark.parametrize("line", ["Branch: !`git branch --show-current`", "```!\nls\n```"])
 def test_a_command_in_the_instructions_is_reported_and_stays_text(line: str) -> None:
     read = skill(f"# Title\n\n{line}\n")
-
-    assert line.strip() in read.instructions
+    assert line in read.instructions
     assert [(found.code, found.severity, found.line) for found in read.diagnostics] == [
         ("command-in-instructions", "warning", 7)
     ]
 
 
-@pytest.mark.parametrize("line", ["Use `x!` and `y`.", "Write `null!` here", "Not (!`x`)", "``!`", "Wow!"])
-def test_an_exclamation_mark_is_no_command(line: str) -> None:
-    assert skill(line).diagnostics == ()
-
-
-def test_the_commands_that_are_reported_are_bounded() -> None:
-    found = [each for each in skill("!`a`\n" * 100_000).diagnostics if each.code == "command-in-instructions"]
-
-    assert 0 < len(found) <= 10
-
-
-def test_long_instructions_are_reported() -> None:
+def test_what_is_reported_of_long_instructions_is_bounded() -> None:
     assert skill("x\n" * 500).diagnostics == ()
     assert [found.code for found in skill("x\n" * 501).diagnostics] == ["instructions-long"]
+    found = [each for each in skill("!`a`\n" * 100_000).diagnostics if each.code == "command-in-instructions"]
+    assert 0 < len(found) <= 10
 
 
 @given(st.binary(max_size=200), st.binary(max_size=100))
@@ -420,24 +379,20 @@ def test_a_skill_of_one_endless_line_is_cut_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "attribute", "value"),
+    ("written", "attribute", "value", "other"),
     [
-        ("disable-model-invocation: true", "model_invocable", False),
-        ('disable-model-invocation: "true"', "model_invocable", False),
-        ("user-invocable: false", "user_invocable", False),
-        ("requires: one two", "requires", ("one", "two")),
-        ("disallowed-tools: Bash", "disallowed_tools", ("Bash",)),
-        ('argument-hint: "[file]"', "argument_hint", "[file]"),
-        ("when_to_use: always", "when_to_use", "always"),
+        ("disable-model-invocation: true", "model_invocable", False, "false"),
+        ('disable-model-invocation: "true"', "model_invocable", False, "false"),
+        ("user-invocable: false", "user_invocable", False, "true"),
+        ("requires: one two", "requires", ("one", "two"), "other"),
+        ("disallowed-tools: Bash", "disallowed_tools", ("Bash",), "Read"),
+        ('argument-hint: "[file]"', "argument_hint", "[file]", "other"),
+        ("when_to_use: always", "when_to_use", "always", "other"),
     ],
 )
-def test_a_field_has_its_effect_under_metadata_too(written: str, attribute: str, value: object) -> None:
-    raw = f"---\nname: csv-report\ndescription: d\nmetadata:\n  {written}\n---\n".encode()
-    metadata = read_metadata(raw, PLACE).metadata
-    assert getattr(metadata, attribute) == value
-    key, _, _ = written.partition(":")
-    strong = raw.replace(
-        b"metadata:",
-        f"{key}: {'other' if value else 'false' if 'disable' in key else 'true'}\nmetadata:".encode(),
-    )
-    assert getattr(read_metadata(strong, PLACE).metadata, attribute) != value
+def test_a_field_has_its_effect_under_metadata_too_where_it_is_nowhere_else(
+    written: str, attribute: str, value: object, other: str
+) -> None:
+    within = f"metadata:\n  {written}"
+    assert getattr(metadata(within), attribute) == value
+    assert getattr(metadata(f"{written.partition(':')[0]}: {other}\n{within}"), attribute) != value

@@ -18,16 +18,13 @@ from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource
+from tests.skills.sources import skill_files
 
-SKILL = "---\nname: {name}\ndescription: {description}\n---\nInstructions about {name}.\n"
 Change = Callable[[Path], object]
 
 
 def put(folder: Path, description: str = "Counts herons.") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "SKILL.md"
-    path.write_text(SKILL.format(name=folder.name, description=description))
-    return path
+    return skill_files.put(folder, "", f"Instructions about {folder.name}.\n", description)
 
 
 def an_hour_later() -> int:
@@ -74,18 +71,19 @@ def seen(catalog: Catalog) -> object:
 # The next process
 
 
-def test_the_next_process_reads_no_file_and_sees_the_same(skills: Path, index: Path) -> None:
+def test_the_next_process_reads_only_what_changed_and_sees_the_same(skills: Path, index: Path) -> None:
     (skills / "a" / "SKILL.md").write_text(
         "---\nname: a\ndescription: D\nallowed-tools: Read, Bash(git:*)\nmetadata:\n  k: v\nodd: 1\n---\n"
     )
     put(skills / "bad").write_text("no frontmatter")
+    (skills / "away").symlink_to("/usr")
     first, read = discover(skills, index)
-
     second, read_again = discover(skills, index)
-
-    assert sorted(read) == ["a", "b", "bad", "c"]
-    assert read_again == []
+    assert (sorted(read), read_again) == (["a", "b", "bad", "c"], [])
+    assert "link-outside" in [found.code for found in second.diagnostics]
     assert seen(second) == seen(first) == seen(discover(skills, None)[0])
+    change(skills)
+    assert [discover(skills, index)[1] for _ in range(2)] == [["b"], []]
 
 
 def change(skills: Path) -> None:
@@ -123,22 +121,25 @@ def test_what_changed_between_two_processes_is_seen(skills: Path, index: Path, c
         assert after.search(query) == plain.search(query)
 
 
-def test_only_what_changed_is_read_by_the_next_process(skills: Path, index: Path) -> None:
-    discover(skills, index)
-    change(skills)
+def test_a_file_that_could_not_be_read_is_tried_again_here_and_by_the_next_process(
+    skills: Path, index: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Flaky(Counting):
+        is_broken = True
 
-    assert discover(skills, index)[1] == ["b"]
-    assert discover(skills, index)[1] == []
-
-
-def test_an_unreadable_file_is_tried_again_by_the_next_process(skills: Path, index: Path) -> None:
-    class Broken(Counting):
         def read(self, path: str, limit: int) -> bytes:
-            raise PermissionError(13, "Permission denied")
+            if self.is_broken:
+                raise PermissionError(13, "Permission denied")
+            return super().read(path, limit)
 
-    Registry([Broken(skills)], index=index).refresh()
-
+    source = Flaky(skills)
+    registry = Registry([source], index=index)
+    assert {entry.status for entry in registry.refresh().entries} == {"skipped"}
+    told = [record.levelname for record in caplog.records if "SKILL.md unreadable" in record.message]
+    assert told == ["ERROR"] * 3
     assert [skill.name for skill in discover(skills, index)[0].skills] == ["a", "b", "c"]
+    source.is_broken = False
+    assert [entry.status for entry in registry.refresh().entries] == ["shown"] * 3
 
 
 def test_what_an_operator_changed_is_not_taken_from_the_index(skills: Path, index: Path) -> None:
@@ -152,28 +153,15 @@ def test_what_an_operator_changed_is_not_taken_from_the_index(skills: Path, inde
     assert [skill.trusted for skill in stranger.skills] == [False] * 3
 
 
-def test_a_report_about_a_folder_is_made_again_by_the_next_process(skills: Path, index: Path) -> None:
-    (skills / "away").symlink_to("/usr")
-    first, _ = discover(skills, index)
-    second, read = discover(skills, index)
-
-    assert [found.code for found in second.diagnostics] == ["link-outside"]
-    assert seen(second) == seen(first)
-    assert read == []
-
-
-def test_skills_in_memory_are_not_written_to_disk(index: Path) -> None:
-    source = MemorySource({"a": {"SKILL.md": SKILL.format(name="a", description="Secret herons.")}})
-    Registry([source], index=index).refresh().search("herons")
-
-    assert b"erons" not in b"".join(path.read_bytes() for path in index.iterdir())
-
-
-def test_others_cannot_read_the_index(skills: Path, index: Path) -> None:
+def test_nothing_of_a_skill_in_memory_is_in_the_index_and_others_cannot_read_it(
+    skills: Path, index: Path
+) -> None:
     discover(skills, index)[0].search("herons")
-
+    source = MemorySource({"a": {"SKILL.md": skill_files.text("a", description="Secret cranes.")}})
+    Registry([source], index=index).refresh().search("cranes")
     assert len(list(index.iterdir())) == 2
     assert all(path.stat().st_mode & 0o077 == 0 for path in (index, *index.iterdir()))
+    assert b"ranes" not in b"".join(path.read_bytes() for path in index.iterdir())
 
 
 # Search
@@ -181,15 +169,6 @@ def test_others_cannot_read_the_index(skills: Path, index: Path) -> None:
 
 def found(catalog: Catalog, query: str) -> list[str]:
     return [skill.name for skill, _ in catalog.search(query)]
-
-
-def test_the_next_process_searches_without_reading_instructions(skills: Path, index: Path) -> None:
-    assert found(discover(skills, index)[0], "instructions about b")[0] == "b"
-    source = Counting(skills)
-    catalog = Registry([source], index=index).refresh()
-
-    assert found(catalog, "instructions about b")[0] == "b"
-    assert source.reads == []
 
 
 # A file in a bad state

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,25 +84,23 @@ def test_a_snapshot_holds_the_bytes_of_its_digest_and_is_its_owner_s(
     assert snapshot.folder.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("change", ["byte", "name", "exec", "new", "gone", "link"])
-def test_whatever_changes_gives_another_digest(skill: Path, store: SnapshotStore, change: str) -> None:
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "byte": lambda skill: (skill / "scripts/run.py").write_text("print(2)\n"),
+    "name": lambda skill: (skill / "scripts/run.py").rename(skill / "scripts/run2.py"),
+    "exec": lambda skill: (skill / "scripts/run.py").chmod(0o755),
+    "new": lambda skill: (skill / "more").write_text(""),
+    "gone": lambda skill: (skill / "scripts/run.py").unlink(),
+    "link": lambda skill: (skill / "link").symlink_to("data.csv"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_whatever_changes_gives_another_digest(
+    skill: Path, store: SnapshotStore, change: Callable[[Path], object]
+) -> None:
     before = store.take(skill)
-    file = skill / "scripts" / "run.py"
-    match change:
-        case "byte":
-            file.write_text("print(2)\n")
-        case "name":
-            file.rename(skill / "scripts" / "run2.py")
-        case "exec":
-            file.chmod(0o755)
-        case "new":
-            (skill / "more").write_text("")
-        case "gone":
-            file.unlink()
-        case _:
-            (skill / "link").symlink_to("data.csv")
-    after = store.take(skill)
-    assert after.digest != before.digest
+    change(skill)
+    assert store.take(skill).digest != before.digest
     assert files_of(before.folder)["scripts/run.py"] == b"print(1)\n"
 
 
@@ -154,12 +153,14 @@ def test_files_from_elsewhere_cannot_leave_the_snapshot(store: SnapshotStore, pa
     assert not list(store.cached())
 
 
-def test_files_from_elsewhere_are_limited(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [([SkillFile("a", b"x" * 11)], "10 bytes"), ([SkillFile(name, b"") for name in "abc"], "2 files")],
+)
+def test_files_from_elsewhere_are_limited(tmp_path: Path, files: list[SkillFile], said: str) -> None:
     store = SnapshotStore(tmp_path / "cache", limits=ContentLimits(max_bytes=10, max_files=2))
-    with pytest.raises(SnapshotError, match="10 bytes"):
-        store.put([SkillFile("a", b"x" * 11)])
-    with pytest.raises(SnapshotError, match="2 files"):
-        store.put([SkillFile(name, b"") for name in "abc"])
+    with pytest.raises(SnapshotError, match=said):
+        store.put(files)
 
 
 def test_a_snapshot_with_other_bytes_is_not_used_and_made_anew(skill: Path, store: SnapshotStore) -> None:

@@ -1,20 +1,20 @@
-"""Skills for the tests of sources that are no folder of ours, and what such a source says of them."""
+"""Skills for the tests of sources and registries, and what a source says of them."""
 
 from pathlib import Path
 
 from skills_agent.skills.sources import Source
 
 
-def text(name: str, rest: str = "") -> str:
+def text(name: str, rest: str = "", description: str = "Does it.") -> str:
     """Return a SKILL.md."""
-    return f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n{rest}"
+    return f"---\nname: {name}\ndescription: {description}\n---\nDo it.\n{rest}"
 
 
-def put(folder: Path, name: str, rest: str = "") -> Path:
-    """Write a skill into a folder; return its SKILL.md."""
-    path = folder / name / "SKILL.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text(name, rest))
+def put(folder: Path, name: str = "", rest: str = "", description: str = "Does it.") -> Path:
+    """Write a skill of a folder; return its SKILL.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "SKILL.md"
+    path.write_text(text(name or folder.name, rest, description))
     return path
 
 

@@ -10,15 +10,7 @@ from msgspec.structs import replace
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, standard_sources, walk
-
-SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
-
-
-def put(folder: Path, name: str = "") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "SKILL.md"
-    path.write_text(SKILL.format(name=name or folder.name))
-    return path
+from tests.skills.sources.skill_files import put
 
 
 def found_in(folder: Path) -> tuple[list[str], list[tuple[str, str]]]:
@@ -29,14 +21,14 @@ def found_in(folder: Path) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def test_skills_are_found_at_any_depth_up_to_the_limit(tmp_path: Path) -> None:
-    put(tmp_path / "a")
-    put(tmp_path / "1/2/3/4/5/6/deep")
-    put(tmp_path / "1/2/3/4/5/6/7/too-deep")
-
-    found, reported = found_in(tmp_path)
-
-    assert found == ["1/2/3/4/5/6/deep/SKILL.md", "a/SKILL.md"]
-    assert [code for code, _ in reported] == ["scan-limit"]
+    put(tmp_path / "real/a")
+    put(tmp_path / "real/1/2/3/4/5/6/deep")
+    put(tmp_path / "real/1/2/3/4/5/6/7/too-deep")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for root in ("real", "link"):
+        found, reported = found_in(tmp_path / root)
+        assert found == ["1/2/3/4/5/6/deep/SKILL.md", "a/SKILL.md"]
+        assert [code for code, _ in reported] == ["scan-limit"]
 
 
 def test_a_skill_in_another_skills_folder_is_found_and_its_files_are_its_own(tmp_path: Path) -> None:
@@ -50,10 +42,12 @@ def test_a_skill_in_another_skills_folder_is_found_and_its_files_are_its_own(tmp
     assert [file.path for file in source.fetch(str(outer))] == ["SKILL.md", "skills/shared.md"]
 
 
-def test_a_folder_that_is_missing_is_found_once_it_is_there(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_or_a_file_is_found_once_it_is_there(tmp_path: Path) -> None:
     source = DirectorySource(tmp_path / "none", "user")
-
     assert source.scan() is source.scan()  # nothing is walked
+    (tmp_path / "none").touch()
+    assert [each.code for each in source.scan().diagnostics] == ["source-unreadable"]
+    (tmp_path / "none").unlink()
     put(tmp_path / "none/csv-report")
     assert [each.folder for each in source.scan().skills] == ["csv-report"]
 
@@ -61,7 +55,7 @@ def test_a_folder_that_is_missing_is_found_once_it_is_there(tmp_path: Path) -> N
 def test_what_is_in_an_own_folder_is_a_skill_once_the_outer_one_is_none(tmp_path: Path) -> None:
     outer = put(tmp_path / "outer")
     put(tmp_path / "outer/assets/inner")
-    source = DirectorySource(tmp_path, "user", clock=lambda: time.time_ns() + 3_600_000_000_000)
+    source = DirectorySource(tmp_path, "user", clock=an_hour_later)
     assert [each.folder for each in source.scan().skills] == ["outer"]
 
     outer.unlink()
@@ -97,13 +91,6 @@ def test_a_link_to_a_folder_outside_is_reported_and_not_followed(tmp_path: Path)
 
     assert found == ["a/SKILL.md"]
     assert reported == [("link-outside", "file-link/SKILL.md"), ("link-outside", "link")]
-
-
-def test_a_root_that_is_a_link_is_searched(tmp_path: Path) -> None:
-    put(tmp_path / "real/a")
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-
-    assert found_in(tmp_path / "link") == (["a/SKILL.md"], [])
 
 
 def test_loops_of_links_end(tmp_path: Path) -> None:
@@ -145,9 +132,7 @@ def test_what_is_no_regular_file_is_skipped_at_once(tmp_path: Path) -> None:
 
 def test_a_huge_file_is_skipped_without_being_read(tmp_path: Path) -> None:
     put(tmp_path / "good")
-    (tmp_path / "huge").mkdir()
-    with (tmp_path / "huge/SKILL.md").open("wb") as file:
-        file.write(SKILL.format(name="huge").encode())
+    with put(tmp_path / "huge").open("r+b") as file:
         file.truncate(10 << 30)
 
     catalog = Registry([DirectorySource(tmp_path, "user")]).refresh()
@@ -171,32 +156,19 @@ def test_a_walk_is_bounded_and_says_so(
     assert [code for code, _ in reported] == ["scan-limit"]
 
 
-def test_a_source_that_is_a_file_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-
-    assert [code for code, _ in found_in(tmp_path / "file")[1]] == ["source-unreadable"]
-
-
 def test_a_folder_whose_name_is_no_text_is_not_searched_and_named_readably(tmp_path: Path) -> None:
     put(tmp_path / "good")
-    for name in (b"/odd-\xff", b"/empty-\xfe/inner"):
-        odd = Path(os.fsdecode(os.fsencode(tmp_path) + name))
-        odd.mkdir(parents=True)
-        if b"odd" in name:
-            (odd / "SKILL.md").write_text(SKILL.format(name="odd"))
-
+    odd, empty = (
+        Path(os.fsdecode(os.fsencode(tmp_path) + name)) for name in (b"/odd-\xff", b"/empty-\xfe/inner")
+    )
+    put(odd, "odd")
+    empty.mkdir(parents=True)
     found, reported = found_in(tmp_path)
-
     assert found == ["good/SKILL.md"]
     assert reported == [("folder-not-text", "empty-\\xfe"), ("folder-not-text", "odd-\\xff/SKILL.md")]
-
-
-def test_a_source_whose_own_name_is_no_text_is_reported(tmp_path: Path) -> None:
-    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd-\xff"))
-    put(root / "good")
-
-    assert [code for code, _ in found_in(root)[1]] == ["folder-not-text"]
-    assert Registry([DirectorySource(root, "user")], index=tmp_path / "index").refresh().skills == ()
+    put(odd / "inner")
+    assert [code for code, _ in found_in(odd)[1]] == ["folder-not-text"]
+    assert Registry([DirectorySource(odd, "user")], index=tmp_path / "index").refresh().skills == ()
 
 
 def test_files_leave_out_links_that_lead_out_and_what_is_no_file(tmp_path: Path) -> None:
@@ -228,12 +200,8 @@ def test_standard_sources_go_from_bundled_to_configured(tmp_path: Path) -> None:
     sources = standard_sources(project, home, [tmp_path / "more"])
     catalog = Registry(sources).refresh()
 
-    assert list(dict.fromkeys(source.label for source in sources)) == [
-        "bundled",
-        "user",
-        "project",
-        "configured",
-    ]
+    labels = dict.fromkeys(source.label for source in sources)
+    assert [*labels] == ["bundled", "user", "project", "configured"]
     assert catalog.find("one").source == "configured"
     assert catalog.find("one", "project").path == str(project / ".agents/skills/x/SKILL.md")
     assert catalog.find("one@user").path == str(home / ".claude/skills/x/SKILL.md")
@@ -321,18 +289,11 @@ def an_hour_later() -> int:
     return time.time_ns() + 3_600_000_000_000
 
 
-def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path) -> None:
+def test_a_folder_is_listed_again_if_it_changed_or_did_so_a_moment_ago(tmp_path: Path) -> None:
     put(tmp_path / "a")
-    source = DirectorySource(tmp_path, "user", clock=an_hour_later)
-
-    assert source.scan() is source.scan()
-
-
-def test_a_folder_that_changed_a_moment_ago_is_listed_again(tmp_path: Path) -> None:
-    put(tmp_path / "a")
-    source = DirectorySource(tmp_path, "user")
-
-    assert source.scan() is not source.scan()
+    old, new = DirectorySource(tmp_path, "user", clock=an_hour_later), DirectorySource(tmp_path, "user")
+    assert old.scan() is old.scan()
+    assert new.scan() is not new.scan()
 
 
 @pytest.mark.parametrize("clock", [time.time_ns, an_hour_later])

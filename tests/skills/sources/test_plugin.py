@@ -40,19 +40,13 @@ def test_the_plugin_of_a_configured_skill_is_in_its_source_or_two_folders_above(
 def test_the_nearest_folder_with_a_manifest_counts(tmp_path: Path, workspace: Path, home: Path) -> None:
     path = make_plugin(tmp_path / "all" / "tools")
     make_plugin(tmp_path / "all")
+    deep = write_skill(path.parent.parent / "more", "deep", "Is deep.") / "SKILL.md"
     source = configured(tmp_path / "all", workspace, home)
     assert source.plugin(str(path)) == Plugin(tmp_path / "all" / "tools", "apart")
+    assert configured(deep.parent.parent, workspace, home).plugin(str(deep))
+    assert configured(deep.parent, workspace, home).plugin(str(deep)) is None  # three folders above
     make_plugin(path.parent)
     assert source.plugin(str(path)) == Plugin(path.parent, "apart")
-
-
-def test_no_plugin_is_three_folders_above_what_was_configured(
-    tmp_path: Path, workspace: Path, home: Path
-) -> None:
-    make_plugin(tmp_path / "tools")
-    path = write_skill(tmp_path / "tools" / "skills" / "more", "deep", "Is deep.") / "SKILL.md"
-    assert configured(path.parent.parent, workspace, home).plugin(str(path))
-    assert configured(path.parent, workspace, home).plugin(str(path)) is None
 
 
 @pytest.mark.parametrize("link", [MANIFEST, ".claude-plugin"])
