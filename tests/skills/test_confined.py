@@ -44,15 +44,11 @@ def test_a_path_that_leads_out_by_its_text_is_refused(root: Path, relative: str)
 
 
 def test_links_are_followed_inside_and_refused_outside(root: Path) -> None:
-    (root / "inner").symlink_to("a")
-    (root / "absolute").symlink_to(root / "a/file")
-    (root / "out").symlink_to("..")
-    (root / "out-file").symlink_to("../secret")
-    (root / "loop").symlink_to("loop")
-
-    for relative in ("a/./file", "inner/file"):
+    links = {"inner": "a", "absolute": root / "a/file", "out": "..", "out-file": "../secret", "loop": "loop"}
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    for relative in ("a/./file", "inner/file", "absolute"):
         assert content(open_beneath(root, relative)) == b"inside"
-    assert content(open_beneath(root, "absolute")) == b"inside"
     for relative in ("out/secret", "out-file", "out/root/../secret"):
         with pytest.raises(OutsideRootError):
             open_beneath(root, relative)
@@ -60,20 +56,20 @@ def test_links_are_followed_inside_and_refused_outside(root: Path) -> None:
         open_beneath(root, "loop")
 
 
-def test_only_regular_files_are_opened_and_nothing_blocks(root: Path) -> None:
+def test_only_regular_files_are_opened_nothing_blocks_and_no_descriptor_is_leaked(root: Path) -> None:
     os.mkfifo(root / "pipe")
-    start = time.monotonic()
-
+    start, before = time.monotonic(), len([*Path("/proc/self/fd").iterdir()])
     for relative in ("pipe", "a", ".", ""):
         with pytest.raises(ConfinedError, match="is not a regular file"):
             open_beneath(root, relative)
-
-    assert time.monotonic() - start < 60
     with pytest.raises(ConfinedError, match="is not a regular file"):
         open_beneath(Path("/dev"), "zero")
     for relative in ("a/missing", "missing/file"):
         with pytest.raises(FileNotFoundError):
             open_beneath(root, relative)
+    os.close(open_beneath(root, "a/file"))
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    assert time.monotonic() - start < 60
 
 
 def test_a_read_stops_at_the_limit_also_in_a_sparse_file(root: Path) -> None:
@@ -83,19 +79,6 @@ def test_a_read_stops_at_the_limit_also_in_a_sparse_file(root: Path) -> None:
     assert read_beneath(root, "sparse", 10) == b"\0" * 10
     assert len(read_beneath(root, "sparse", 3 << 20)) == 3 << 20
     assert read_beneath(root, "a/file", 3) == b"ins"
-
-
-def test_descriptors_are_not_leaked(root: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
-
-    for relative in ("a/file", "a", "a/missing", "missing/x"):
-        for _ in range(10):
-            try:
-                os.close(open_beneath(root, relative))
-            except OSError:
-                continue
-
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_is_beneath_looks_through_links(root: Path) -> None:

@@ -64,12 +64,8 @@ def test_one_line_is_one_bounded_line(text: str) -> None:
     assert line == line.strip()
 
 
-def test_a_cut_line_shows_that_it_was_cut() -> None:
+def test_a_cut_line_shows_that_it_was_cut_and_markup_cannot_close_an_element() -> None:
     assert one_line("a  b\n c") == "a b c"
-    assert one_line("abcdef", 4) == "abc…"
-    assert one_line("abcd", 4) == "abcd"
-
-
-def test_markup_cannot_close_an_element() -> None:
-    assert escape_markup("</skill> & <b>") == "&lt;/skill&gt; &amp; &lt;b&gt;"
+    assert (one_line("abcdef", 4), one_line("abcd", 4)) == ("abc…", "abcd")
     assert clean_lines("a\r\nb\rc\u2028d\x85e").text == "a\nb\nc\nd\ne"
+    assert escape_markup("</skill> & <b>") == "&lt;/skill&gt; &amp; &lt;b&gt;"

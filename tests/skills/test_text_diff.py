@@ -16,13 +16,11 @@ def test_a_diff_leads_from_the_one_text_to_the_other(before: str, after: str) ->
 
 
 def test_a_text_that_makes_diffs_slow_is_shown_as_replaced() -> None:
-    many = 20_000
-    before = "".join(f"{number % 150}\n" for number in range(many))
-    after = "".join(f"{number * 7 % 150}\n" for number in range(many))
-    assert (
-        apply(f"same\n{before}end\n", diff(f"same\n{before}end\n", f"same\n{after}end\n"))
-        == f"same\n{after}end\n"
+    before, after = (
+        "same\n" + "".join(f"{number * factor % 150}\n" for number in range(20_000)) + "end\n"
+        for factor in (1, 7)
     )
+    assert apply(before, diff(before, after)) == after
 
 
 def apply(before: str, text: str) -> str:

@@ -20,18 +20,13 @@ def read_back(shown: str) -> str:
 
 
 @given(TEXTS)
-def test_nothing_that_is_shown_is_hidden(text: str) -> None:
-    categories = {unicodedata.category(each) for each in set(visible(text)) - {"\n", "\t"}}
+def test_nothing_that_is_shown_is_hidden_and_it_says_exactly_which_text_it_is(text: str) -> None:
+    shown, line = visible(text), visible_line(text)
+    assert read_back(shown) == read_back(line) == text
+    categories = {unicodedata.category(each) for each in set(shown) - {"\n", "\t"}}
     assert not categories & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-    assert not set(visible(text)) & (set(UNSEEN) - {"\n", "\t"})
-    assert "\n" not in visible_line(text)
-    assert "\t" not in visible_line(text)
-
-
-@given(TEXTS)
-def test_what_is_shown_says_exactly_which_text_it_is(text: str) -> None:
-    assert read_back(visible(text)) == text
-    assert read_back(visible_line(text)) == text
+    assert not set(shown) & (set(UNSEEN) - {"\n", "\t"})
+    assert not set(line) & {"\n", "\t"}
 
 
 @given(st.text(), st.sampled_from(UNSEEN), st.text())
@@ -73,15 +68,12 @@ def test_letters_and_signs_that_seem_to_be_others_are_named_and_no_names_of_othe
     assert lookalikes(text) == alike
 
 
-def test_marks_that_would_cover_other_lines_are_shown_as_marks() -> None:
+@pytest.mark.parametrize("text", ["Việt", "e\u0323\u0302", "कां र्कि", "שָּׁלוֹם", "ที่นี่", "བསྒྲུབས"])
+def test_marks_that_languages_need_stay_and_those_that_would_cover_other_lines_do_not(text: str) -> None:
     """A letter with hundreds of accents is drawn over the lines above it: the warning, the path."""
+    assert visible(unicodedata.normalize("NFD", text)) == unicodedata.normalize("NFD", text)
     assert visible("a" + "\u0301" * 7) == "a" + "\u0301" * 4 + "<U+0301>" * 3
     assert visible("\u0338x `\u0301") == "<U+0338>x `<U+0301>"
-
-
-@pytest.mark.parametrize("text", ["Việt", "e\u0323\u0302", "कां र्कि", "שָּׁלוֹם", "ที่นี่", "བསྒྲུབས"])
-def test_marks_that_languages_need_stay(text: str) -> None:
-    assert visible(unicodedata.normalize("NFD", text)) == unicodedata.normalize("NFD", text)
 
 
 def test_where_hidden_characters_stand_in_a_file() -> None:

@@ -35,13 +35,12 @@ def environments(
 
 
 @pytest.mark.slow
-def test_what_is_approved_is_what_is_installed(environments: Environments) -> None:
+def test_what_is_approved_is_what_is_installed_and_other_needs_are_asked_about_anew(
+    environments: Environments,
+) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
-    assert [(each.name, each.version, len(each.hashes)) for each in listed("python", resolved)] == [
-        ("inner", "2.5", 1),
-        ("outer", "1.0", 1),
-    ]
-    assert environments.of(NEEDS, "python") is None
+    found = [(each.name, each.version, len(each.hashes)) for each in listed("python", resolved)]
+    assert found == [("inner", "2.5", 1), ("outer", "1.0", 1)]
     place = environments.install("python", resolved)
     assert environments.of(NEEDS, "python") is None  # nobody has approved it for these needs
     environments.approve(NEEDS, "python", resolved)
@@ -49,20 +48,15 @@ def test_what_is_approved_is_what_is_installed(environments: Environments) -> No
     program = "import outer, inner; print(outer.VERSION, inner.VERSION)"
     command = [str(place / "bin" / "python"), "-I", "-c", program]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1.0 2.5\n"
-
-
-@pytest.mark.slow
-def test_other_needs_are_asked_about_anew(environments: Environments) -> None:
-    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
-    environments.install("python", resolved)
-    environments.approve(NEEDS, "python", resolved)
-    changed = (Need("python", "outer", ">=2"), Need("python", "outer", ">=1", said="elsewhere"))
-    assert environments.of([changed[0]], "python") is None
+    assert environments.of([Need("python", "outer", ">=2")], "python") is None
     assert environments.of([*NEEDS, Need("python", "more")], "python") is None
-    assert environments.of([changed[1], Need("program", "other")], "python") is not None
+    same = Need("python", "outer", ">=1", said="elsewhere")
+    assert environments.of([same, Need("program", "other")], "python") == place
 
 
-def test_an_environment_that_is_not_whole_does_not_count(environments: Environments) -> None:
+def test_an_environment_that_is_not_whole_or_elsewhere_does_not_count(
+    environments: Environments, tmp_path: Path
+) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     place = environments.install("python", resolved)
     environments.approve(NEEDS, "python", resolved)
@@ -71,11 +65,6 @@ def test_an_environment_that_is_not_whole_does_not_count(environments: Environme
     (packages_in(place) / "left_over.py").touch()
     assert environments.install("python", resolved) == place
     assert not (packages_in(place) / "left_over.py").exists()
-
-
-def test_an_approval_leads_nowhere_else(environments: Environments, tmp_path: Path) -> None:
-    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
-    environments.approve(NEEDS, "python", resolved)
     (record,) = (environments.folder / "approved").iterdir()
     (tmp_path / "evil").mkdir()
     (tmp_path / "evil" / "complete").touch()
@@ -95,14 +84,9 @@ def test_another_file_of_the_same_version_is_refused(environments: Environments,
 @pytest.mark.slow
 def test_no_code_of_a_package_runs_while_it_is_installed(environments: Environments, index: Path) -> None:
     ran = index / "ran"
-    make_wheel(
-        index,
-        "starter",
-        starter_pth=f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n",
-        sitecustomize_py="1/0",
-    )
-    resolved = environments.resolve(["starter"], "python")
-    place = environments.install("python", resolved)
+    touch = f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n"
+    make_wheel(index, "starter", starter_pth=touch, sitecustomize_py="1/0")
+    place = environments.install("python", environments.resolve(["starter"], "python"))
     assert not ran.exists()
     # It would have run: a Python of the environment does run it.
     subprocess.run([str(place / "bin" / "python"), "-c", ""], capture_output=True, check=False)
@@ -119,12 +103,8 @@ def test_a_package_without_a_wheel_is_refused(environments: Environments, index:
 
 @pytest.mark.slow
 def test_a_login_is_not_shown(tmp_path: Path) -> None:
-    environment = {
-        **offline(tmp_path),
-        "PIP_NO_INDEX": "",
-        "PIP_INDEX_URL": "http://me:secret@127.0.0.1:9/simple",
-    }
-    environments = Environments(folder=tmp_path / "environments", environment=environment)
+    address = {"PIP_NO_INDEX": "", "PIP_INDEX_URL": "http://me:secret@127.0.0.1:9/simple"}
+    environments = Environments(folder=tmp_path / "environments", environment=offline(tmp_path) | address)
     with pytest.raises(InstallError) as caught:
         environments.resolve(["anything"], "python")
     assert "secret" not in str(caught.value)

@@ -58,32 +58,20 @@ def test_every_place_is_read_and_named(tmp_path: Path) -> None:
 
 def test_what_lies_in_the_skill_or_its_plugin_is_no_need(tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
-    skill = write(
-        plugin / "skills/s",
-        {
-            "scripts/run.py": "import sanitize_core\nimport linked\nimport above\nimport stranger\n",
-            "lib/sanitize_core.py": "",
-        },
-    )
+    source = "import sanitize_core\nimport linked\nimport above\nimport stranger\n"
+    skill = write(plugin / "skills/s", {"scripts/run.py": source, "lib/sanitize_core.py": ""})
     (plugin / "lib").mkdir()
     (plugin / "lib/above.py").touch()
     (skill / "scripts/linked.py").symlink_to("../lib/sanitize_core.py")
-    needs = {need.name for need in gather_now(skill, plugin=plugin) if need.kind == "python"}
-    assert needs == {"stranger"}
+    needs = [need.name for need in gather_now(skill, plugin=plugin) if need.kind == "python"]
+    assert needs == ["stranger"]
 
 
 def test_what_a_script_does_without_is_optional_and_what_it_installs_names_its_module(tmp_path: Path) -> None:
-    skill = write(
-        tmp_path,
-        {
-            "scripts/run.py": "try:\n    import fitz\nexcept ImportError:\n    fitz = None\nimport hcl2\n"
-            "sys.exit('pip install python-hcl2')\n",
-        },
-    )
-    assert [(need.name, need.optional) for need in gather_now(skill)] == [
-        ("python-hcl2", False),
-        ("pymupdf", True),
-    ]
+    source = "try:\n    import fitz\nexcept ImportError:\n    fitz = None\nimport hcl2\n"
+    skill = write(tmp_path, {"scripts/run.py": f"{source}sys.exit('pip install python-hcl2')\n"})
+    found = [(need.name, need.optional) for need in gather_now(skill)]
+    assert found == [("python-hcl2", False), ("pymupdf", True)]
 
 
 def test_only_names_and_versions_are_taken_of_requirements() -> None:
@@ -94,28 +82,19 @@ def test_only_names_and_versions_are_taken_of_requirements() -> None:
         "hashed==1.0 --hash=sha256:00 \\\nwindows; sys_platform == 'win32'\n"
     )
     needs = [(need.name, need.specifier, need.marker) for need in requirements_in(text, "r")]
-    assert needs == [
-        ("good", "~=1.2", ""),
-        ("hashed", "==1.0", ""),
-        ("windows", "", 'sys_platform == "win32"'),
-    ]
+    marker = 'sys_platform == "win32"'
+    assert needs == [("good", "~=1.2", ""), ("hashed", "==1.0", ""), ("windows", "", marker)]
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    outside = tmp_path / "outside.txt"
-    outside.write_text("secret-name\n")
-    skill = write(tmp_path / "skill", {})
-    (skill / "requirements.txt").symlink_to(outside)
-    assert named(skill) == {}
-
-
-def test_what_is_read_is_bounded(tmp_path: Path) -> None:
+def test_what_is_read_is_bounded_and_no_link_is_followed(tmp_path: Path) -> None:
     padding = "#" * MAX_FILE + "\n"
     files = {f"scripts/a{number:03}.py": f"import yaml\n{padding}" for number in range(MAX_READ // MAX_FILE)}
-    skill = write(
-        tmp_path, {**files, "scripts/z.py": "import late\n", "requirements.txt": padding + "lxml\n"}
-    )
-    assert named(skill) == {"pyyaml": "scripts/a000.py:1"}
+    late = {"scripts/z.py": "import late\n", "requirements.txt": padding + "lxml\n"}
+    assert named(write(tmp_path / "long", {**files, **late})) == {"pyyaml": "scripts/a000.py:1"}
+    (tmp_path / "outside.txt").write_text("secret-name\n")
+    skill = write(tmp_path / "skill", {})
+    (skill / "requirements.txt").symlink_to(tmp_path / "outside.txt")
+    assert named(skill) == {}
 
 
 def test_node_packages_are_named_with_where_they_come_from(tmp_path: Path) -> None:
@@ -129,24 +108,12 @@ def test_node_packages_are_named_with_where_they_come_from(tmp_path: Path) -> No
         },
     )
     needs = [need for need in gather_now(skill) if need.kind == "node"]
-    assert [(need.text, need.address, need.module) for need in needs] == [
-        ("sharp@^0.33", "", ""),
-        ("own", "file:../x", ""),
-        ("strange", "", "strange"),
-    ]
-    assert needs[-1].said == "scripts/a.mjs:2"
+    assert [need.text for need in needs] == ["sharp@^0.33", "own", "strange"]
+    assert [need.address for need in needs] == ["", "file:../x", ""]
+    assert (needs[-1].module, needs[-1].said) == ("strange", "scripts/a.mjs:2")
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        "a/b",
-        "file:x",
-        "x.tgz",
-        "npm:x@1",
-        "$(x)",
-    ],
-)
+@pytest.mark.parametrize("version", ["a/b", "file:x", "x.tgz", "npm:x@1", "$(x)"])
 def test_no_versions_of_a_registry(version: str) -> None:
     assert not is_version(version)
 

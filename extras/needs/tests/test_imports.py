@@ -74,20 +74,16 @@ def test_any_text_is_read(text: str) -> None:
         assert 1 <= each.line <= text.count("\n") + 1
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                "import yaml",
-                "from yaml import x",
-                "import os, numpy.linalg as n",
-                "x = '''\nimport z\n'''",
-                "y = 1",
-            ]
-        )
-    ),
-    st.booleans(),
+PARTS = (
+    "import yaml",
+    "from yaml import x",
+    "import os, numpy.linalg as n",
+    "x = '''\nimport z\n'''",
+    "y = 1",
 )
+
+
+@given(st.lists(st.sampled_from(PARTS)), st.booleans())
 def test_it_finds_what_the_compiler_finds(statements: list[str], in_function: bool) -> None:
     source = "\n".join(statements) + "\n"
     if in_function:

@@ -55,15 +55,10 @@ def question(agent: Agent) -> Mapping[str, Any]:
     return request
 
 
-def result(agent: Agent) -> str:
-    return str(agent.tool_messages("run_script")[-1].content)
-
-
 @pytest.mark.slow
 def test_the_question_shows_the_list_and_a_yes_installs_it(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:
-    del packed, index
     agent = make_agent([calls(LOAD), calls(RUN), "Done.", calls(RUN), "Done."])
     agent.say("Run it.")
     description = question(agent)["description"]
@@ -78,12 +73,12 @@ def test_the_question_shows_the_list_and_a_yes_installs_it(
         if part["type"] == "skills_agent.packages_awaited":
             told.append((line_of({**part, "type": "packages_awaited"}), kept(agent)))
     assert told == [("installing for packed: inner 2.5, outer 1.0", [])]
-    assert "outer 1.0 inner 2.5" in result(agent)
+    assert "outer 1.0 inner 2.5" in agent.results("run_script")[-1]
     assert len(kept(agent)) == 1
     agent.say("Again.")
     assert "Installed first" not in question(agent)["description"]
     agent.answer(APPROVE)
-    assert "outer 1.0 inner 2.5" in result(agent)
+    assert "outer 1.0 inner 2.5" in agent.results("run_script")[-1]
 
 
 @needs_shell
@@ -100,16 +95,12 @@ def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
     agent.say("Run it.")
     assert "Installed first" not in question(agent)["description"]
     agent.answer(APPROVE)
-    assert (
-        "the question to the person then offers to install qrcode"
-        in agent.tool_messages("run_command")[-1].text
-    )
+    assert "question to the person then offers to install qrcode" in agent.results("run_command")[-1]
     assert "qrcode 1.0  sha256:" in question(agent)["description"]
-    again = make_agent(
-        [calls(LOAD), calls(run), calls(run), "Done."], checkpointer=agent.checkpointer
-    )  # another process
+    replies = [calls(LOAD), calls(run), calls(run), "Done."]
+    again = make_agent(replies, checkpointer=agent.checkpointer)  # another process
     again.answer(APPROVE)
-    assert "stdout:\nqrcode 1.0" in again.tool_messages("run_command")[-1].text
+    assert "stdout:\nqrcode 1.0" in again.results("run_command")[-1]
     (kept_one,) = kept_environments(environments(agent))
     assert (kept_one.is_used, kept_one.note) == (True, "packed: qrcode")
 
@@ -118,36 +109,33 @@ def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
 def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:
-    del packed
     agent = make_agent([calls(LOAD), calls(RUN), "Done."])
     agent.say("Run it.")
     make_wheel(index, "inner", "3.0")
     again = make_agent([calls(LOAD), calls(RUN), "Done."], checkpointer=agent.checkpointer)  # another process
     again.answer(APPROVE)
-    assert "outer 1.0 inner 2.5" in result(again)
+    assert "outer 1.0 inner 2.5" in again.results("run_script")[-1]
 
 
 @pytest.mark.parametrize("settings", [{"approval": "deny"}, {"require_approval_for": frozenset()}])
 def test_nothing_is_installed_where_nobody_is_asked(
     packed: Path, index: Path, make_agent: MakeAgent, settings: dict[str, Any]
 ) -> None:
-    del packed, index
     agent = make_agent([calls(LOAD), calls(RUN), "Done."], **settings)
     agent.say("Run it.")
     assert not agent.state.interrupts
     assert kept(agent) == []
-    assert "outer 1.0" not in result(agent)
+    assert "outer 1.0" not in agent.results("run_script")[-1]
 
 
 @pytest.mark.slow
 def test_an_edit_to_another_skill_installs_nothing(
     packed: Path, index: Path, skills_dir: Path, make_agent: MakeAgent
 ) -> None:
-    del packed, index
     write_skill(skills_dir, "other", "Other.", scripts__run_py="print('other')\n")
     agent = make_agent([calls(LOAD, call("load_skill", name="other")), calls(RUN), "Done."])
     agent.say("Run it.")
     edited = {"name": "run_script", "args": {"skill": "other", "path": "scripts/run.py"}}
     agent.answer({"type": "edit", "edited_action": edited})
-    assert "other" in result(agent)
+    assert "other" in agent.results("run_script")[-1]
     assert kept(agent) == []

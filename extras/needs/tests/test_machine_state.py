@@ -86,17 +86,9 @@ def test_a_variable_counts_where_the_skill_gets_it(tmp_path: Path) -> None:
 @pytest.mark.skipif("sys.platform == 'darwin'")
 def test_one_command_brings_all_of_a_kind(tmp_path: Path) -> None:
     program(tmp_path / "bin", "apt-get")
-    kinds = [
-        ("python", "pandas"),
-        ("program", "pdftoppm"),
-        ("program", "pdftotext"),
-        ("program", "uvx"),
-        ("program", "pnpm"),
-        ("program", "strange"),
-        ("variable", "A_KEY"),
-        ("server", "rube"),
-    ]
-    missing = [Missing(Need(kind, name)) for kind, name in kinds]  # type: ignore[arg-type]  # of a Literal
+    programs = [Need("program", name) for name in ("pdftoppm", "pdftotext", "uvx", "pnpm", "strange")]
+    others = [Need("python", "pandas"), Need("variable", "A_KEY"), Need("server", "rube")]
+    missing = [Missing(need) for need in [*programs, *others]]
     assert machine(tmp_path / "bin").remedies(missing, REF) == [
         "skills-agent doctor s --install",
         "sudo apt-get install poppler-utils",

@@ -24,24 +24,15 @@ RECEIPT = (
 )
 
 
-def write_draw(skills_dir: Path) -> None:
-    write_skill(
-        skills_dir,
-        "draw",
-        DESCRIPTION,
-        scripts__run_py="print('drawn')\n",
-        requirements_txt="package-that-nobody-has\n",
-    )
-
-
 def test_the_receipt_names_what_is_missing_and_what_brings_it(
     skills_dir: Path, make_agent: MakeAgent
 ) -> None:
-    write_draw(skills_dir)
+    files = {"scripts__run_py": "print('drawn')\n", "requirements_txt": "package-that-nobody-has\n"}
+    write_skill(skills_dir, "draw", DESCRIPTION, **files)
     agent = make_agent([calls(call("load_skill", name="draw")), "Done."])
     agent.say("Draw.")
-    (receipt,) = agent.tool_messages("load_skill")
-    assert str(receipt.content).splitlines() == ["Loaded draw: 1 line, 1 script, 1 other file.", RECEIPT]
+    (receipt,) = agent.results("load_skill")
+    assert receipt.splitlines() == ["Loaded draw: 1 line, 1 script, 1 other file.", RECEIPT]
 
 
 OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').prefix)\n"
@@ -51,9 +42,7 @@ def bring(agent: Agent, skill: Path, index: Path) -> Path:
     """Install what a skill needs, as a person does by the command line; return where it is."""
     machine = machine_of(agent.settings)
     assert isinstance(machine, ThisMachine)
-    own = machine.environments
-    assert own
-    environments = replace(own, environment=offline(index))
+    environments = replace(machine.environments, environment=offline(index))
     needs = gather(skill)
     resolved = environments.resolve(wanted(needs, "python").requirements, "python")
     place = environments.install("python", resolved)
@@ -134,6 +123,14 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     assert advice in agent.tool_messages("run_command")[-1].text
 
 
+def run_of_command(agent: Agent) -> str:
+    """Have it run the one command of its script, and approve what is asked; return the result."""
+    agent.say("Run it.")
+    while agent.state.interrupts:
+        agent.answer({"type": "approve"})
+    return agent.results("run_command")[-1]
+
+
 @needs_shell
 @pytest.mark.parametrize(
     ("command", "is_said"),
@@ -148,24 +145,16 @@ def test_a_command_that_lacks_a_program_is_told_what_brings_it(
 ) -> None:
     if shutil.which("pandoc") or not shutil.which("apt-get"):
         pytest.skip("pandoc is here, or no apt-get")
-    agent = make_agent(
-        [calls(call("run_command", command=command)), "Done."], enable_run_command="on", sandbox="off"
-    )
-    agent.say("Run it.")
-    while agent.state.interrupts:
-        agent.answer({"type": "approve"})
-    said = "The program pandoc is not here: sudo apt-get install pandoc"
-    assert (said in agent.tool_messages("run_command")[-1].text) is is_said
+    replies = [calls(call("run_command", command=command)), "Done."]
+    result = run_of_command(make_agent(replies, enable_run_command="on", sandbox="off"))
+    assert ("The program pandoc is not here: sudo apt-get install pandoc" in result) is is_said
 
 
 @needs_shell
 def test_a_module_of_the_skill_is_not_advised_as_a_package(skills_dir: Path, make_agent: MakeAgent) -> None:
     write_skill(skills_dir, "late", "Late.", scripts__run_py="", lib__sanitize_core_py="")
-    load = call("load_skill", name="late")
     run = call("run_command", skill="late", command="python3 -c 'import sanitize_core'")
-    agent = make_agent([calls(load), calls(run), "Done."], enable_run_command="on")
-    agent.say("Run it.")
-    agent.answer({"type": "approve"})
-    result = agent.tool_messages("run_command")[-1].text
+    replies = [calls(call("load_skill", name="late")), calls(run), "Done."]
+    result = run_of_command(make_agent(replies, enable_run_command="on"))
     assert "the skill's own lib/sanitize_core.py" in result
     assert "--with" not in result

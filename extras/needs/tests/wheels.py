@@ -6,7 +6,6 @@ import io
 import os
 import tarfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -42,7 +41,7 @@ def make_source(folder: Path, name: str, setup: str) -> Path:
     return place
 
 
-def offline(folder: Path) -> Mapping[str, str]:
+def offline(folder: Path) -> dict[str, str]:
     """Return the environment of a user whose packages come from a folder alone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     return {

@@ -3,7 +3,7 @@
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -31,20 +31,24 @@ def web(tmp_path: Path) -> Iterator[WebFolder]:
         yield web
 
 
+def zip_of(path: Path, files: Mapping[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
 # Addresses
 
 
-def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-
-    with pytest.raises(SkillError, match=r"pip install skills-agent\[remote\]"):
-        RemoteSource("s3://bucket/skills", "company")
-
-
-def test_without_the_package_for_a_kind_of_url_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-
-    with pytest.raises(SkillError, match="s3fs"):
+@pytest.mark.parametrize(
+    ("package", "said"), [("fsspec", r"pip install skills-agent\[remote\]"), ("s3fs", "s3fs")]
+)
+def test_without_the_extra_or_the_package_of_a_url_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, package: str, said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SkillError, match=said):
         RemoteSource("s3://bucket/skills", "company")
 
 
@@ -85,12 +89,9 @@ def test_a_skill_of_a_web_server_loads_with_its_files(tmp_path: Path, web: WebFo
 
 
 def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None:
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
-        archive.writestr("a/SKILL.md", text("a"))
+    zip_of(tmp_path / "skills.zip", {"a/SKILL.md": text("a")})
     source = RemoteSource(f"zip://::{web.url}/skills.zip", "company")
-
     found = source.scan().skills
-
     assert [each.path for each in found] == [f"zip://a/SKILL.md::{web.url}/skills.zip"]
     assert source.read(found[0].path, 3) == b"---"
 
@@ -98,11 +99,10 @@ def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None
 def test_a_replaced_archive_is_seen(tmp_path: Path) -> None:
     source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company", fresh_seconds=0)
     assert codes(source) == ["source-missing"]
+    (tmp_path / "skills.zip").write_text("no archive")
+    assert codes(source) == ["source-unreachable"]
     for name in ("a", "b"):
-        with zipfile.ZipFile(tmp_path / "new.zip", "w") as archive:
-            archive.writestr(f"{name}/SKILL.md", text(name))
-        (tmp_path / "new.zip").replace(tmp_path / "skills.zip")
-
+        zip_of(tmp_path / "new.zip", {f"{name}/SKILL.md": text(name)}).replace(tmp_path / "skills.zip")
         assert folders(source) == [name]
         assert source.read(source.scan().skills[0].path, 1_000) == text(name).encode()
 
@@ -139,26 +139,19 @@ def test_a_file_that_was_never_read_says_that_the_place_fails(tmp_path: Path, we
         registry.load(ref)
 
 
-def test_a_place_that_is_gone_is_believed(tmp_path: Path, web: WebFolder) -> None:
-    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
-    source.scan()
-
-    (tmp_path / "skills").rename(tmp_path / "elsewhere")
-
-    assert source.scan().skills == ()
-    assert codes(source) == ["source-missing"]
-
-
-def test_a_folder_that_fails_hides_no_skill_that_was_seen_before(tmp_path: Path, web: WebFolder) -> None:
+def test_a_folder_that_fails_hides_no_skill_that_was_seen_before_and_one_that_is_gone_does(
+    tmp_path: Path, web: WebFolder
+) -> None:
     source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
     source.scan()
     put(tmp_path / "skills/c")
-
     web.failing = ("/skills/b",)
-
     assert folders(source) == ["a", "b"]
     assert codes(source) == ["source-unreachable"]
     assert folders(RemoteSource(f"{web.url}/skills/", "other")) == []
+    (tmp_path / "skills").rename(tmp_path / "elsewhere")
+    assert source.scan().skills == ()
+    assert codes(source) == ["source-missing"]
 
 
 def test_nobody_waits_for_a_place_that_hangs_and_its_late_answer_is_used(web: WebFolder) -> None:
@@ -193,12 +186,6 @@ def test_after_one_file_that_hangs_the_others_are_not_waited_for(tmp_path: Path,
     assert time.monotonic() - begin < 50 * 2 / 2
 
 
-def test_what_is_no_archive_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "skills.zip").write_text("no archive")
-
-    assert codes(RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")) == ["source-unreachable"]
-
-
 # Hostile places
 
 
@@ -224,22 +211,18 @@ def test_names_in_an_archive_that_lead_out_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_inflates_is_read_no_further_than_the_limit(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a/SKILL.md", text("a", "x" * 50_000_000))
+    zip_of(tmp_path / "skills.zip", {"a/SKILL.md": text("a", "x" * 50_000_000)})
     source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
-
     assert len(source.read(source.scan().skills[0].path, 10_000)) == 10_000
 
 
 def test_an_encrypted_file_is_an_os_error(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
-        archive.writestr("a/SKILL.md", text("a"))
-    raw = bytearray((tmp_path / "skills.zip").read_bytes())
+    place = zip_of(tmp_path / "skills.zip", {"a/SKILL.md": text("a")})
+    raw = bytearray(place.read_bytes())
     raw[raw.index(b"PK\x01\x02") + 8] |= 1
     raw[6] |= 1
-    (tmp_path / "skills.zip").write_bytes(raw)
-    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
-
+    place.write_bytes(raw)
+    source = RemoteSource(f"zip://::{place}", "company")
     with pytest.raises(OSError, match="encrypted"):
         source.read(source.scan().skills[0].path, 100)
 
@@ -273,9 +256,7 @@ def test_a_place_that_is_too_large_is_listed_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: ModuleType, bound: str
 ) -> None:
     monkeypatch.setattr(file, bound, 3)
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
-        for number in range(10):
-            archive.writestr(f"{number}/SKILL.md", text(f"s{number}"))
+    zip_of(tmp_path / "skills.zip", {f"{number}/SKILL.md": text(f"s{number}") for number in range(10)})
     source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
 
     assert 0 < len(folders(source)) <= 3

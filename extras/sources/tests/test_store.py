@@ -95,7 +95,6 @@ def test_no_two_user_ids_share_a_namespace(one: str, other: str) -> None:
             namespaces.add(user_namespace(user))
         except SkillError:
             namespaces.add((user,))
-
     assert len(namespaces) == len({one, other})
 
 
@@ -103,7 +102,6 @@ def test_no_two_user_ids_share_a_namespace(one: str, other: str) -> None:
 def test_a_user_id_that_is_none_is_refused(user: str) -> None:
     with pytest.raises(SkillError, match=r"user id|at most") as caught:
         user_namespace(user)
-
     assert caught.value.code == "source-address"
 
 
@@ -182,13 +180,9 @@ def test_a_key_that_leads_out_is_refused_and_hides_nothing(key: str) -> None:
     "value",
     [
         {},
-        {"content": None},
-        {"content": 5},
-        {"content": [1]},
-        {"content": "x", "encoding": "rot13"},
-        {"content": "x", "encoding": ["utf-8"]},
-        {"content": "no base64", "encoding": "base64"},
-        {"content": "ü", "encoding": "base64"},
+        *({"content": content} for content in (None, 5, [1])),
+        *({"content": "x", "encoding": encoding} for encoding in ("rot13", ["utf-8"])),
+        *({"content": content, "encoding": "base64"} for content in ("no base64", "ü")),
     ],
 )
 def test_an_item_that_is_no_file_is_reported_and_hides_nothing(
@@ -197,17 +191,10 @@ def test_an_item_that_is_no_file_is_reported_and_hides_nothing(
     store.put((*ALICE, "bad"), "SKILL.md", value)
     put(store, (*ALICE, "good"))
     source = StoreSource(store, ALICE)
-
     assert folders(source) == ["good"]
     assert codes(source) == ["file-refused"]
-
-
-def test_a_thousand_bad_items_are_a_short_report() -> None:
-    store = InMemoryStore()
-    for number in range(1_000):
-        store.put((*ALICE, "bad"), f"{number}.md", {})
-    source = StoreSource(store, ALICE)
-
+    for number in range(100):
+        store.put((*ALICE, "bad"), f"{number}.md", value)
     assert len(source.scan().diagnostics) == 50
 
 
@@ -231,53 +218,41 @@ class MoodyStore(InMemoryStore):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("connection is closed"), ConnectionResetError(104, "reset")])
-def test_skills_stay_for_a_day_while_the_store_does_not_answer(error: Exception) -> None:
+def test_skills_stay_for_a_day_while_the_store_does_not_answer_and_a_refusal_is_believed(
+    error: Exception,
+) -> None:
     store, now = MoodyStore(), [0.0]
     put(store, (*ALICE, "a"))
     source = StoreSource(store, ALICE, clock=lambda: now[0])
     before = source.scan()
-
     store.down = error
     during = source.scan()
-    now[0] += 24 * 3600
-    long_after = source.scan()
-    store.down = None
-
-    assert during.skills == before.skills
-    assert [each.code for each in during.diagnostics] == ["source-unreachable"]
+    assert (during.skills, codes(source)) == (before.skills, ["source-unreachable"])
     assert "as they were last seen" in during.diagnostics[0].message
-    assert long_after.skills == ()
-    assert [each.code for each in long_after.diagnostics] == ["source-unreachable"]
+    now[0] += 24 * 3600
+    assert (source.scan().skills, codes(source)) == ((), ["source-unreachable"])
+    store.down = None
     assert source.scan() == before
-
-
-def test_a_store_that_refuses_access_is_believed() -> None:
-    store = MoodyStore()
-    put(store, (*ALICE, "a"))
-    source = StoreSource(store, ALICE)
-    source.scan()
-
     store.down = PermissionError(13, "Permission denied")
-
-    assert source.scan().skills == ()
-    assert codes(source) == ["source-unreadable"]
+    assert (source.scan().skills, codes(source)) == ((), ["source-unreadable"])
 
 
 # Publishing
 
 
-def test_a_published_skill_reads_as_its_folder(store: BaseStore, folder: Path) -> None:
-    keys = publish(store, ALICE, folder)
-
+def test_a_published_skill_reads_as_its_folder_without_links_out_of_it(
+    store: BaseStore, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("x")
+    (folder / "secret.md").symlink_to(tmp_path / "secret")
+    assert publish(store, ALICE, folder)[-1] == "SKILL.md"
     source = StoreSource(store, ALICE)
     path = source.scan().skills[0].path
-    _, *others = source.fetch(path)
-    files = {file.path: file.content for file in others}
-    assert keys[-1] == "SKILL.md"
     assert source.read(path, 1_000) == (folder / "SKILL.md").read_bytes()
-    assert files == {
-        name: (folder / name).read_bytes()
-        for name in ("assets/logo.png", "assets/zero.txt", "scripts/run.py")
+    names = ("assets/logo.png", "assets/zero.txt", "scripts/run.py")
+    _, *others = source.fetch(path)
+    assert {file.path: file.content for file in others} == {
+        name: (folder / name).read_bytes() for name in names
     }
 
 
@@ -293,13 +268,6 @@ def test_publishing_again_removes_what_the_folder_has_lost(store: BaseStore, fol
     assert folders(source) == ["csv-report", "inner", "other"]
     paths = [file.path for file in source.fetch(source.scan().skills[0].path)][1:]
     assert paths == ["assets/logo.png", "assets/zero.txt"]
-
-
-def test_a_link_out_of_the_folder_is_not_published(tmp_path: Path, folder: Path) -> None:
-    (tmp_path / "secret").write_text("x")
-    (folder / "secret.md").symlink_to(tmp_path / "secret")
-
-    assert "secret.md" not in publish(InMemoryStore(), ALICE, folder)
 
 
 def test_a_folder_that_cannot_be_named_in_a_store_is_not_published(folder: Path) -> None:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.library.catalog import Catalog
@@ -25,30 +24,19 @@ ENTRIES = [
 SCRIPTS = sorted(BUNDLED.glob("*/scripts/*.py"))
 
 
-def read(name: str) -> tuple[dict[str, object], str]:
-    """Return frontmatter and body of a bundled skill."""
-    _, head, body = (BUNDLED / name / "SKILL.md").read_text(encoding="utf-8").split("---\n", 2)
-    return yaml.safe_load(head), body
-
-
 def test_they_hold_to_the_letter_of_the_specification() -> None:
     assert lint(BUNDLED, spec=True).findings == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_instructions_are_short(name: str) -> None:
+def test_what_ships_is_text_and_the_instructions_are_short(name: str) -> None:
     assert len((BUNDLED / name / "SKILL.md").read_text(encoding="utf-8").splitlines()) < 120
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_but_text_ships(name: str) -> None:
     within = (path.relative_to(BUNDLED / name) for path in (BUNDLED / name).rglob("*") if path.is_file())
-    shipped = (path for path in within if path.parts[0] != "evals")  # these stay with the source
-    files = [
-        path for path in shipped if not any(part.startswith((".", "__pycache__")) for part in path.parts)
-    ]
-    assert {path.parts[0] for path in files} <= {"SKILL.md", "scripts", "references", "assets"}
-    assert all("\0" not in (BUNDLED / name / path).read_text(encoding="utf-8") for path in files)
+    # The evals stay with the source.
+    shipped = [path for path in within if not path.parts[0].startswith((".", "evals", "__pycache__"))]
+    texts = [path for path in shipped if "__pycache__" not in path.parts]
+    assert {path.parts[0] for path in texts} <= {"SKILL.md", "scripts", "references", "assets"}
+    assert all("\0" not in (BUNDLED / name / path).read_text(encoding="utf-8") for path in texts)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +99,8 @@ def test_help_names_every_option_that_the_instructions_use(entry: str, tmp_path:
     )
     wrong = subprocess.run([sys.executable, BUNDLED / entry, "x", "--no-such-option"], capture_output=True)
     assert (done.returncode, wrong.returncode, wrong.stdout) == (0, 2, b"")
-    _, body = read(entry.split("/", maxsplit=1)[0])
+    skill = BUNDLED / entry.split("/", maxsplit=1)[0] / "SKILL.md"
+    _, _, body = skill.read_text(encoding="utf-8").split("---\n", 2)
     commands = "\n".join(re.findall(r"```bash\n(.*?)```", body, re.DOTALL))
     assert "scripts/" in commands
     assert set(re.findall(r"--[a-z][a-z-]*", body)) <= {*re.findall(r"--[a-z-]+", done.stdout), "--unshallow"}

@@ -81,19 +81,21 @@ def texts(found: dict[str, Any], section: str) -> list[str]:
 def test_commits_since_the_last_tag_are_grouped_by_type(repository: Repository) -> None:
     repository.commit("feat: old")
     repository.git("tag", "v1.0.0")
-    repository.commit("feat(cli): add --json")
-    repository.commit("fix: no crash on empty files (#12)")
-    repository.commit("perf: faster scan")
-    repository.commit("docs: explain scan")
-    repository.commit("chore: tidy")
+    expected = {
+        "features": ("feat(cli): ", "add --json"),
+        "fixes": ("fix: ", "no crash on empty files (#12)"),
+        "performance": ("perf: ", "faster scan"),
+        "documentation": ("docs: ", "explain scan"),
+        "maintenance": ("chore: ", "tidy"),
+    }
+    for kind, message in expected.values():
+        repository.commit(kind + message)
     found = notes(repository)
     assert (found["from"], found["to"], found["commits"]) == ("v1.0.0", "HEAD", 5)
-    assert texts(found, "features") == ["add --json"]
+    assert {name: texts(found, name) for name in expected} == {
+        name: [message] for name, (_, message) in expected.items()
+    }
     assert found["sections"]["features"][0]["scope"] == "cli"
-    assert texts(found, "fixes") == ["no crash on empty files (#12)"]
-    assert texts(found, "performance") == ["faster scan"]
-    assert texts(found, "documentation") == ["explain scan"]
-    assert texts(found, "maintenance") == ["tidy"]
     assert found["size"] == {"files": 1, "insertions": 5, "deletions": 0}
 
 
@@ -128,11 +130,14 @@ def test_messages_cannot_bring_html_or_control_characters(repository: Repository
     assert "\u202e" not in markdown
 
 
-def test_no_repository(tmp_path: Path) -> None:
+def test_without_a_repository_or_git_it_says_so(repository: Repository, tmp_path: Path) -> None:
     done = run(tmp_path, GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
     assert done.returncode == 2
     assert "not a git repository" in done.stderr
     assert run(tmp_path, "--repo", "nowhere").returncode == 2
+    done = run(repository.folder, PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "git is not installed" in done.stderr
 
 
 @pytest.mark.parametrize("ref", ["--output=x", "nope", "", "main..x", "HEAD:log.txt", "a b", "HEAD\n"])
@@ -146,28 +151,28 @@ def test_what_is_no_revision_is_refused(repository: Repository, ref: str) -> Non
     assert not (repository.folder / "x").exists()
 
 
-def test_git_is_missing(repository: Repository, tmp_path: Path) -> None:
-    done = run(repository.folder, PATH=str(tmp_path))
-    assert done.returncode == 1
-    assert "git is not installed" in done.stderr
+@pytest.fixture
+def trap(repository: Repository, tmp_path: Path) -> Path:
+    """Return a program that leaves a trace, beside a repository with two commits and a tag between them."""
+    repository.commit("feat: one")
+    repository.git("tag", "v1")
+    repository.commit("feat: two")
+    trap = tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path / 'sprung'}\n", encoding="utf-8")
+    trap.chmod(0o755)
+    return trap
 
 
 def test_a_repository_cannot_name_a_program_as_the_protocol_of_missing_objects(
-    repository: Repository, tmp_path: Path
+    repository: Repository, trap: Path, tmp_path: Path
 ) -> None:
     """A git before 2.45 does not know GIT_NO_LAZY_FETCH, unless a distribution has put it in."""
-    trap = tmp_path / "trap.sh"
-    trap.write_text(f"#!/bin/sh\ntouch {tmp_path / 'sprung'}\n", encoding="utf-8")
     older = tmp_path / "bin" / "git"
     older.parent.mkdir()
     older.write_text(
         f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\nexec {shutil.which("git")} "$@"\n', encoding="utf-8"
     )
-    for program in (trap, older):
-        program.chmod(0o755)
-    repository.commit("feat: one")
-    repository.git("tag", "v1")
-    repository.commit("feat: two")
+    older.chmod(0o755)
     blob = repository.git("rev-parse", "HEAD:log.txt")
     (repository.folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     for name, value in (
@@ -183,15 +188,10 @@ def test_a_repository_cannot_name_a_program_as_the_protocol_of_missing_objects(
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_repository_cannot_make_us_run_its_programs(repository: Repository, tmp_path: Path) -> None:
-    trap = tmp_path / "trap.sh"
-    trap.write_text(f"#!/bin/sh\ntouch {tmp_path / 'sprung'}\n", encoding="utf-8")
-    trap.chmod(0o755)
-    repository.commit("feat: one")
-    repository.git("tag", "v1")
-    repository.commit("feat: two")
-    written = repository.git("cat-file", "commit", "HEAD")
-    head, _, message = written.partition("\n\n")
+def test_a_repository_cannot_make_us_run_its_programs(
+    repository: Repository, trap: Path, tmp_path: Path
+) -> None:
+    head, _, message = repository.git("cat-file", "commit", "HEAD").partition("\n\n")
     (tmp_path / "signed").write_text(
         f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n{message}\n",
         encoding="utf-8",
@@ -199,14 +199,8 @@ def test_a_repository_cannot_make_us_run_its_programs(repository: Repository, tm
     signed = repository.git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed"))
     repository.git("reset", "--quiet", "--hard", signed)
     (repository.folder / ".git" / "info" / "attributes").write_text("* diff=trap\n", encoding="utf-8")
-    for name in (
-        "pager.log",
-        "core.pager",
-        "core.fsmonitor",
-        "diff.external",
-        "diff.trap.command",
-        "gpg.program",
-    ):
+    pagers = ("pager.log", "core.pager")
+    for name in (*pagers, "core.fsmonitor", "diff.external", "diff.trap.command", "gpg.program"):
         repository.git("config", name, str(trap))
     repository.git("config", "log.showSignature", "true")
     done = run(repository.folder)

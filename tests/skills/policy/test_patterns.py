@@ -57,6 +57,11 @@ def test_an_entry_that_is_not_understood_grants_nothing_and_says_so(entry: str) 
         GRAMMAR.parse(entry)
 
 
+def test_a_setting_that_names_the_folder_of_a_skill_is_not_understood() -> None:
+    with pytest.raises(EntryNotUnderstoodError, match="has no skill"):
+        GRAMMAR.parse_asked("Bash(${CLAUDE_SKILL_DIR}/x.py)")
+
+
 @pytest.mark.parametrize(
     ("entry", "call", "permitted"),
     [
@@ -108,34 +113,24 @@ def test_paths_scripts_and_servers(entry: str, call: Call, permitted: bool) -> N
 
 @pytest.mark.parametrize("entry", ["run_script(scripts/*.py)", "Bash(python:*)", "Read(references/*)"])
 def test_an_entry_with_an_argument_speaks_of_the_skills_own_files(entry: str) -> None:
-    call = script("scripts/run.py") if "ea" not in entry else GRAMMAR.call(
-        "read_resource", {"skill": "alpha", "path": "references/a.md"}
-    )  # fmt: skip
+    own = {"skill": "alpha", "path": "references/a.md"}
+    call = GRAMMAR.call("read_resource", own) if "ea" in entry else script("scripts/run.py")
     assert GRAMMAR.parse(entry).permits(call, "alpha")
     assert not GRAMMAR.parse(entry).permits(call, "beta")
+    assert GRAMMAR.parse(entry.partition("(")[0]).permits(call, "beta")
 
 
-def test_an_entry_without_an_argument_speaks_of_every_skill() -> None:
-    assert GRAMMAR.parse("run_script").permits(script("scripts/run.py"), "beta")
-
-
-def test_a_ban_of_a_path_leaves_other_paths() -> None:
+@pytest.mark.parametrize("args", [[1], "x", None])
+def test_a_script_whose_arguments_are_no_words_is_permitted_by_no_pattern_and_met_by_a_ban(
+    args: object,
+) -> None:
+    call = GRAMMAR.call("run_script", {"skill": "alpha", "path": "scripts/run.py", "args": args})
+    assert not GRAMMAR.parse("Bash(python:*)").permits(call)
+    assert GRAMMAR.parse_ban("Bash(rm:*)").may_mean(call)
     assert not GRAMMAR.parse_ban("Write(secret/*)").may_mean(file("write_file", "open/x"))
-
-
-def test_a_script_whose_arguments_are_no_words_is_permitted_by_no_pattern_and_met_by_a_ban() -> None:
-    for args in ([1], "x", None):
-        call = GRAMMAR.call("run_script", {"skill": "alpha", "path": "scripts/run.py", "args": args})
-        assert not GRAMMAR.parse("Bash(python:*)").permits(call)
-        assert GRAMMAR.parse_ban("Bash(rm:*)").may_mean(call)
 
 
 def test_the_skill_of_a_call_is_in_the_argument_that_the_spec_names() -> None:
     grammar = Grammar({"deploy": ToolSpec(name="deploy", skill_argument="recipe")})
     assert grammar.call("deploy", {"recipe": "alpha", "skill": "beta"}).skill == "alpha"
     assert grammar.call("send_mail", {"skill": "beta"}).skill is None
-
-
-def test_a_setting_that_names_the_folder_of_a_skill_is_refused() -> None:
-    with pytest.raises(EntryNotUnderstoodError, match="has no skill"):
-        GRAMMAR.parse_asked("Bash(${CLAUDE_SKILL_DIR}/x.py)")

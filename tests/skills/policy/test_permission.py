@@ -20,14 +20,12 @@ NOTHING = Declared("plain", None)
 READS = Declared("reader", ("Grep",))
 WRITES = Declared("writer", ("Write(out/*)",))
 EMPTY = Declared("empty", ())
+SCRIPTS = Declared("a", ("run_script(scripts/*.py)",))
+OWN, OTHER = (GRAMMAR.call("run_script", {"skill": skill, "path": "scripts/x.py"}) for skill in ("a", "b"))
 
 
 def passes(declared: list[Declared], call: Call, mode: Mode = "restrict", **more: Any) -> bool:
     return Permission(declared, mode, **more).refusal(call) is None
-
-
-def test_without_a_loaded_skill_there_is_no_limit() -> None:
-    assert all(passes([], call, mode) for call in (WRITE, GREP, MAIL) for mode in MODES)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +40,8 @@ def test_without_a_loaded_skill_there_is_no_limit() -> None:
         ("intersection", [READS, Declared("both", ("Grep", "Write"))], [GREP], [WRITE]),
         ("intersection", [READS, WRITES], [], [WRITE]), ("intersection", [READS, NOTHING], [GREP], [WRITE]),
         ("intersection", [NOTHING], [WRITE], []),
+        ("restrict", [SCRIPTS, Declared("b", ("Grep",))], [OWN], [OTHER]),
+        *((mode, [], [WRITE, GREP, MAIL], []) for mode in MODES),
     ],
 )  # fmt: skip
 def test_a_mode_limits_calls_by_what_skills_declare(
@@ -58,9 +58,8 @@ def test_framework_tools_always_pass(tool: str) -> None:
 
 
 def test_always_allowed_tools_pass_and_another_set_replaces_them() -> None:
-    reading, listing = GRAMMAR.call("read_file", {"path": "x"}), GRAMMAR.call("list_dir", {})
-    assert passes([EMPTY], reading)
-    assert passes([EMPTY], listing)
+    reading = GRAMMAR.call("read_file", {"path": "x"})
+    assert all(passes([EMPTY], call) for call in (reading, GRAMMAR.call("list_dir", {})))
     assert not passes([EMPTY], reading, always_allowed={"grep"})
     assert passes([EMPTY], GREP, always_allowed={"grep"})
 
@@ -76,15 +75,6 @@ def test_what_a_skill_disallows_is_refused_in_every_mode(mode: Mode) -> None:
 def test_a_hostile_list_cannot_flood_or_break_the_text() -> None:
     hostile = Declared("evil", tuple(f"tool_{number}" for number in range(5_000)))
     assert len(reason(Permission([hostile], "restrict").refusal(MAIL) or {})) < 1_500
-
-
-def test_an_entry_with_a_path_speaks_of_the_own_scripts_of_the_skill() -> None:
-    declared = [Declared("a", ("run_script(scripts/*.py)",)), Declared("b", ("Grep",))]
-    own, other = (
-        GRAMMAR.call("run_script", {"skill": skill, "path": "scripts/x.py"}) for skill in ("a", "b")
-    )
-    assert passes(declared, own)
-    assert not passes(declared, other)
 
 
 def test_the_skills_that_list_a_call_are_named() -> None:

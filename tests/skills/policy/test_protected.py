@@ -40,30 +40,22 @@ def test_what_other_programs_obey_is_protected_and_nothing_else(path: str, entry
     assert protected_by(path) == entry
 
 
-def test_every_entry_of_the_list_protects_itself() -> None:
-    for entry in PROTECTED:
-        assert protected_by(entry.replace("*", "x")) is not None
-
-
-def test_more_entries_may_be_folders_and_patterns() -> None:
+def test_every_entry_protects_itself_and_more_may_be_folders_and_patterns() -> None:
+    assert all(protected_by(entry.replace("*", "x")) for entry in PROTECTED)
     assert protected_by("a/Deploy/Keys/x", ("deploy/keys",)) == "deploy/keys"
     assert protected_by("a/deploy/x", ("deploy/keys",)) is None
     assert protected_by("a/b.service", ("*.service",)) == "*.service"
 
 
-def test_a_link_that_leads_there_counts(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "docs").symlink_to(".git")
-    (tmp_path / "out").symlink_to(tmp_path / ".git/config")
-    for path in ("docs/config", "out", str(tmp_path / "docs/config")):
-        found = protected_path(path, tmp_path)
+def test_a_link_that_leads_there_counts_and_folders_above_the_workspace_do_not(tmp_path: Path) -> None:
+    workspace = tmp_path / ".config" / "project"
+    (workspace / ".git").mkdir(parents=True)
+    (workspace / "docs").symlink_to(".git")
+    (workspace / "out").symlink_to(workspace / ".git/config")
+    for path in ("docs/config", "out", str(workspace / "docs/config")):
+        found = protected_path(path, workspace)
         assert found
         assert (found.entry, found.place) == (".git", None)
-
-
-def test_folders_above_the_workspace_do_not_count(tmp_path: Path) -> None:
-    workspace = tmp_path / ".config" / "project"
-    workspace.mkdir(parents=True)
     assert protected_path(str(workspace / "x.txt"), workspace) is None
     assert protected_path("../.bashrc", workspace)
 

@@ -14,15 +14,11 @@ def test_framework_tools_are_those_that_make_skills_plans_and_questions_work() -
     }
 
 
-def test_a_tool_that_says_nothing_of_itself_may_reach_the_network() -> None:
-    assert ToolSpec(name="odd").risk == "network"
-
-
 def test_a_call_is_shown_with_its_arguments_unless_the_tool_has_a_view() -> None:
     plain = ToolSpec(name="send_mail")
-    assert plain.show({"to": "a@b.c", "copies": 2, "urgent": True}) == (
-        "send_mail(to=a@b.c, copies=2, urgent=true)"
-    )
+    assert plain.risk == "network"  # says nothing of itself
+    shown = "send_mail(to=a@b.c, copies=2, urgent=true)"
+    assert plain.show({"to": "a@b.c", "copies": 2, "urgent": True}) == shown
     viewed = ToolSpec(name="send_mail", view=lambda args: f"a mail to {args['to']}")
     assert viewed.show({"to": "a@b.c"}) == "a mail to a@b.c"
     assert TOOL_SPECS["load_skill"].show({"name": "csv-report"}) == "load_skill csv-report"

@@ -32,17 +32,20 @@ def skill(tmp_path: Path) -> Path:
     return write_skill(tmp_path / "skills", "alpha", "Does it.", scripts__run_py="print(1)\n")
 
 
-def test_trust_is_in_a_path_and_not_in_a_copy(trust: TrustList, skill: Path, tmp_path: Path) -> None:
+def test_trust_is_in_a_path_and_its_content_and_the_file_is_the_persons_own(
+    trust: TrustList, skill: Path, tmp_path: Path
+) -> None:
     trust.add(skill)
     copy = write_skill(tmp_path / "copy", "alpha", "Does it.", scripts__run_py="print(1)\n")
     assert digest_of(copy) == digest_of(skill)
-    assert not vouched(trust, copy)
-
-
-def test_the_file_is_the_persons_own(trust: TrustList, skill: Path) -> None:
-    trust.add(skill)
+    assert (vouched(trust, skill), vouched(trust, copy)) == (True, False)
     assert stat.S_IMODE(trust.file.stat().st_mode) == 0o600
     assert [each.name for each in trust.file.parent.iterdir()] == ["trust.json"]
+    for name in (".hidden", "node_modules/x.js"):
+        (skill / name).parent.mkdir(exist_ok=True)
+        (skill / name).touch()
+        assert not vouched(trust, skill)
+        (skill / name).unlink()
 
 
 @pytest.mark.parametrize(
@@ -61,23 +64,14 @@ def test_a_file_that_is_not_understood_is_an_error_and_trusts_nothing(
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_a_file_that_others_can_write_trusts_nothing(trust: TrustList, skill: Path, mode: int) -> None:
+def test_a_file_that_others_can_write_or_that_would_block_trusts_nothing(
+    trust: TrustList, skill: Path, mode: int
+) -> None:
     trust.add(skill)
     trust.file.chmod(mode)
     with pytest.raises(TrustFileError, match=f"chmod go-w {trust.file}"):
         vouched(trust, skill)
-
-
-def test_a_file_that_would_block_trusts_nothing(trust: TrustList, skill: Path) -> None:
-    trust.file.parent.mkdir(parents=True)
+    trust.file.unlink()
     os.mkfifo(trust.file)
     with pytest.raises(TrustFileError, match="not a regular file"):
         vouched(trust, skill)
-
-
-@pytest.mark.parametrize("name", [".hidden", "node_modules/x.js"])
-def test_files_that_are_not_listed_are_content_too(skill: Path, name: str) -> None:
-    before = digest_of(skill)
-    (skill / name).parent.mkdir(exist_ok=True)
-    (skill / name).write_bytes(b"")
-    assert digest_of(skill) != before

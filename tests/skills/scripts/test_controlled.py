@@ -10,6 +10,7 @@ import pytest
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.waiting import until
 
@@ -20,17 +21,11 @@ HOLD_LOCK = "exec 9>lock; python3 -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX
 
 
 def run(
-    place: Path,
-    body: str,
-    *,
-    name: str = "script.sh",
-    environment: dict[str, str] | None = None,
-    **limits: Any,
+    place: Path, body: str, name: str = "script.sh", *, environment: Any = None, **limits: Any
 ) -> ScriptResult:
-    script = place / name
-    script.write_text(body)
+    (place / name).write_text(body)
     runner = ControlledRunner(environment=environment or {"PATH": PATH}, **limits)
-    return runner.run(ScriptRequest("demo", script, (), None, place))
+    return runner.run(ScriptRequest("demo", place / name, (), None, place))
 
 
 def run_until_begun(place: Path, body: str) -> ScriptResult:
@@ -67,12 +62,9 @@ def test_a_background_child_does_not_outlive_its_script(tmp_path: Path) -> None:
     result = run(tmp_path, HOLD_LOCK + "sleep 600 >/dev/null 2>&1 & echo done")
     assert (result.exit_code, result.stdout) == (0, "done\n")
     wait_until_all_are_dead(tmp_path)
-
-
-@pytest.mark.parametrize("start", ["", "setsid "], ids=["same-group", "own-session"])
-def test_a_daemon_that_holds_stdout_holds_up_nothing(tmp_path: Path, start: str) -> None:
-    result = run(tmp_path, f"{start}sleep 600 & echo done", timeout=600)
-    assert (result.exit_code, result.stdout) == (0, "done\n")
+    for start in ("", "setsid "):  # with its output, too, and in a session of its own
+        result = run(tmp_path, f"{start}sleep 600 & echo done", timeout=600)
+        assert (result.exit_code, result.stdout) == (0, "done\n")
 
 
 def test_a_script_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
@@ -108,6 +100,17 @@ def test_a_file_that_the_system_cannot_run_is_no_result(tmp_path: Path) -> None:
         ControlledRunner(environment={}).run(ScriptRequest("", None, (str(program),), None, tmp_path))
 
 
+def test_what_was_written_just_before_a_run_is_not_the_runs(tmp_path: Path) -> None:
+    for _ in range(20):  # the clock of files stands still for some milliseconds
+        assert not run(tmp_path, "true").written
+
+
+def test_nothing_is_dumped_and_memory_that_is_only_reserved_is_not_limited() -> None:
+    limits = ScriptLimits(memory=100).rlimits(60)
+    assert (limits["CORE"], limits["DATA"], limits.get("AS"), limits["CPU"] >= 60) == (0, 100, None, True)
+    assert ScriptLimits(cpu_seconds=7).rlimits(60)["CPU"] == 7
+
+
 def test_no_more_scripts_run_at_once_than_allowed(tmp_path: Path) -> None:
     script = tmp_path / "script.sh"
     script.write_text("mkdir busy || exit 1; sleep 0.05; rmdir busy")
@@ -116,8 +119,3 @@ def test_no_more_scripts_run_at_once_than_allowed(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(runner.run, [request] * 8))
     assert [result.exit_code for result in results] == [0] * 8
-
-
-def test_what_was_written_just_before_a_run_is_not_the_runs(tmp_path: Path) -> None:
-    for _ in range(20):  # the clock of files stands still for some milliseconds
-        assert not run(tmp_path, "true").written

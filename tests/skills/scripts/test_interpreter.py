@@ -2,7 +2,9 @@
 
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,39 +18,35 @@ WITHOUT_DEPENDENCIES = '# /// script\n# requires-python = ">=3.11"\n# ///\nprint
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Path:
-    """Return a folder to search programs in, empty."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    return folder
+def command(tmp_path: Path) -> Callable[..., list[str]]:
+    """Return a function: the command for a script, where just these programs are installed."""
+
+    def find(name: str, text: str = "", *installed: str, **more: Any) -> list[str]:
+        (tmp_path / "programs").mkdir(exist_ok=True)
+        for program in installed:
+            (tmp_path / "programs" / program).write_text("#!/bin/sh\n")
+            (tmp_path / "programs" / program).chmod(0o755)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o644)
+        found = command_for(tmp_path / name, str(tmp_path / "programs"), **more)
+        assert found[-1] == str(tmp_path / name)
+        return [word.removeprefix(f"{tmp_path}/programs/") for word in found[:-1]]
+
+    return find
 
 
-def install(programs: Path, *names: str) -> None:
-    for name in names:
-        (programs / name).write_text("#!/bin/sh\n")
-        (programs / name).chmod(0o755)
+Find = Callable[..., list[str]]
 
 
 OF_BUN = ("--config=/dev/null", "--env-file=/dev/null")
 """The attack: `preload` in a bunfig.toml of a repository runs there before a trusted skill's script."""
 
 
-def script(tmp_path: Path, name: str, text: str = "") -> Path:
-    path = tmp_path / name
-    path.write_text(text)
-    path.chmod(0o644)
-    return path
-
-
 @pytest.mark.parametrize("text", [WITH_DEPENDENCIES, WITHOUT_DEPENDENCIES])
 @pytest.mark.parametrize("options", ["--script", "--with rich -p 3.13 --script"])
-def test_a_script_of_uv_runs_with_the_agents_python(
-    tmp_path: Path, programs: Path, options: str, text: str
-) -> None:
+def test_a_script_of_uv_runs_with_the_agents_python(command: Find, options: str, text: str) -> None:
     """The attack: a repository names an index of packages in uv.toml, or brings a Python in .venv."""
-    install(programs, "uv")
-    path = script(tmp_path, "a", f"#!/usr/bin/env -S uv run {options}\n{text}")
-    assert command_for(path, str(programs)) == [sys.executable, str(path)]
+    assert command("a", f"#!/usr/bin/env -S uv run {options}\n{text}", "uv") == [sys.executable]
 
 
 @pytest.mark.parametrize("dependencies", ["", '# dependencies = ["rich"]\n'])
@@ -61,25 +59,19 @@ def test_a_script_of_uv_runs_with_the_agents_python(
     ],
 )
 def test_a_script_for_another_python_is_refused_with_both_versions(
-    tmp_path: Path, programs: Path, name: str, shebang: str, dependencies: str
+    command: Find, name: str, shebang: str, dependencies: str
 ) -> None:
     block = f'{shebang}# /// script\n# requires-python = ">=3.99"\n{dependencies}# ///\n'
-    path = script(tmp_path, name, block)
-    version = platform.python_version()
-    with pytest.raises(
-        ScriptError, match=rf"{name}: it needs Python >=3\.99, .* with Python {version} here\."
-    ):
-        command_for(path, str(programs))
+    said = rf"{name}: it needs Python >=3\.99, .* with Python {platform.python_version()} here\."
+    with pytest.raises(ScriptError, match=said):
+        command(name, block)
 
 
 @pytest.mark.parametrize(
     "needs", ["''", "'>=3.11,<4'", "'~=3.11'", "'about 3.99'", "3.99", "'>=3.99'\n# broken"]
 )
-def test_what_this_python_meets_or_nobody_can_read_is_no_refusal(
-    tmp_path: Path, programs: Path, needs: str
-) -> None:
-    path = script(tmp_path, "a.py", f"# /// script\n# requires-python = {needs}\n# ///\n")
-    assert command_for(path, str(programs)) == [sys.executable, str(path)]
+def test_what_this_python_meets_or_nobody_can_read_is_no_refusal(command: Find, needs: str) -> None:
+    assert command("a.py", f"# /// script\n# requires-python = {needs}\n# ///\n") == [sys.executable]
 
 
 @pytest.mark.parametrize(
@@ -95,27 +87,26 @@ def test_what_this_python_meets_or_nobody_can_read_is_no_refusal(
     ],
 )
 def test_the_extension_chooses_the_program(
-    tmp_path: Path, programs: Path, name: str, installed: tuple[str, ...], expected: list[str]
+    command: Find, name: str, installed: tuple[str, ...], expected: list[str]
 ) -> None:
-    install(programs, *installed)
-    program, *options = expected
-    path = script(tmp_path, name)
-    assert command_for(path, str(programs)) == [str(programs / program), *options, str(path)]
+    assert command(name, "", *installed) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "needs"),
+    ("name", "text", "said"),
     [
-        ("a.sh", "", "bash or sh"),
-        ("a.js", "", "node or bun"),
-        ("a.rb", "#!/usr/bin/env ruby\n", "ruby"),
-        ("a", "#!/opt/tools/weird-program -x\n", "weird-program"),
-        ("a", "#!./weird-program\n", "weird-program"),
+        ("a.sh", "", "it needs bash or sh, which is not installed here"),
+        ("a.js", "", "it needs node or bun, which is not installed here"),
+        ("a.rb", "#!/usr/bin/env ruby\n", "it needs ruby, which is not installed here"),
+        ("a", "#!/opt/tools/weird-program -x\n", "it needs weird-program, which is not installed here"),
+        ("a", "#!./weird-program\n", "it needs weird-program, which is not installed here"),
+        *(("a", text, "a: it has no #! line") for text in ("", "puts 1", "#!", "#!/usr/bin/env")),
+        ("a", "#!/usr/bin/env -S 'open", "a: it has no #! line"),
     ],
 )
-def test_a_missing_program_is_named(tmp_path: Path, programs: Path, name: str, text: str, needs: str) -> None:
-    with pytest.raises(ScriptError, match=f"it needs {needs}, which is not installed here"):
-        command_for(script(tmp_path, name, text), str(programs))
+def test_a_missing_program_is_named(command: Find, name: str, text: str, said: str) -> None:
+    with pytest.raises(ScriptError, match=said):
+        command(name, text)
 
 
 @pytest.mark.parametrize(
@@ -127,19 +118,8 @@ def test_a_missing_program_is_named(tmp_path: Path, programs: Path, name: str, t
         ("#!/somewhere/else/ruby -w -x", ["ruby", "-w -x"]),
     ],
 )
-def test_other_scripts_run_by_their_first_line(
-    tmp_path: Path, programs: Path, shebang: str, expected: list[str]
-) -> None:
-    install(programs, "ruby", "env")
-    path = script(tmp_path, "tool", f"{shebang}\nputs 1\n")
-    command = [str(programs / word) if word in {"ruby", "env"} else word for word in expected]
-    assert command_for(path, str(programs)) == [*command, str(path)]
-
-
-@pytest.mark.parametrize("text", ["", "puts 1", "#!", "#!/usr/bin/env", "#!/usr/bin/env -S 'open"])
-def test_a_script_that_names_no_program_is_refused(tmp_path: Path, programs: Path, text: str) -> None:
-    with pytest.raises(ScriptError, match=r"tool: it has no #! line"):
-        command_for(script(tmp_path, "tool", text), str(programs))
+def test_other_scripts_run_by_their_first_line(command: Find, shebang: str, expected: list[str]) -> None:
+    assert command("tool", f"{shebang}\nputs 1\n", "ruby", "env") == expected
 
 
 @pytest.mark.parametrize(
@@ -169,7 +149,7 @@ def test_inline_metadata_of_any_shape_is_read_without_failing(lines: list[str]) 
 @pytest.mark.parametrize(
     "source", ["print()\n", "# /// script\n# dependencies = ['outer']\n# ///\n", "#!/usr/bin/env python3\n"]
 )
-def test_approved_packages_run_python_scripts_whatever_names_them(tmp_path: Path, source: str) -> None:
-    script = tmp_path / "run.py"
-    script.write_text(source)
-    assert command_for(script, packages=tmp_path / "env") == [f"{tmp_path}/env/bin/python", str(script)]
+def test_approved_packages_run_python_scripts_whatever_names_them(
+    command: Find, tmp_path: Path, source: str
+) -> None:
+    assert command("run.py", source, packages=tmp_path / "env") == [f"{tmp_path}/env/bin/python"]

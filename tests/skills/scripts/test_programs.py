@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.machine import sandbox_here
-from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.choice import Wish
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.own_files import own_entries
@@ -100,19 +99,21 @@ def test_the_supervisor_does_not_run_in_a_virtual_environment() -> None:
     assert Path(SUPERVISOR[0]).is_relative_to(os.path.realpath(sys.base_prefix))
 
 
-def test_a_folder_that_everybody_can_write_to_is_passed_over(elsewhere: Path) -> None:
-    install(elsewhere, "node")
-    elsewhere.chmod(0o777)
-    found = find_program("node", str(elsewhere))
-    assert found == (None, f"node is only in {elsewhere}, which everybody can write to.")
-
-
-def test_a_folder_below_one_that_everybody_can_write_to_is_passed_over(elsewhere: Path) -> None:
-    install(elsewhere / "open/bin", "node")
-    (elsewhere / "open").chmod(0o777)
-    assert find_program("node", f"{elsewhere}/open/bin").path is None
-    (elsewhere / "open").chmod(0o1777)  # nobody can rename what is another's
-    assert find_program("node", f"{elsewhere}/open/bin").path == f"{elsewhere}/open/bin/node"
+def test_a_folder_that_everybody_can_write_to_or_one_below_it_is_passed_over(elsewhere: Path) -> None:
+    place = elsewhere / "open/bin"
+    install(place, "node")
+    assert find_program("node", str(place), Path("/")).path is None  # all is the workspace
+    place.chmod(0o777)
+    assert find_program("node", str(place)) == (
+        None,
+        f"node is only in {place}, which everybody can write to.",
+    )
+    place.chmod(0o755)
+    place.parent.chmod(0o777)
+    assert find_program("node", str(place)).path is None
+    place.parent.chmod(0o1777)  # nobody can rename what is another's
+    assert find_program("node", str(place)).path == f"{place}/node"
+    assert find_program("sh", "/usr/bin:/bin", Path("/")).path in {"/usr/bin/sh", "/bin/sh"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
@@ -154,26 +155,19 @@ def test_what_runs_outside_of_the_sandbox_is_given_folders_that_a_program_is_tak
     assert path_outside(f"{refused}:{SYSTEM}:tools", workspace) == SYSTEM
 
 
-def test_scripts_do_not_get_relative_entries(workspace: Path) -> None:
-    runner = ControlledRunner(environment={"PATH": f".:{SYSTEM}::tools"}, workspace=workspace)
-    result = runner.run(ScriptRequest("", None, ("sh", "-c", "echo $PATH"), None, workspace))
-    assert result.stdout == f"{SYSTEM}\n"
-
-
-def test_with_everything_as_the_workspace_programs_of_the_system_are_found(elsewhere: Path) -> None:
-    install(elsewhere, "node")
-    assert find_program("sh", "/usr/bin:/bin", Path("/")).path in {"/usr/bin/sh", "/bin/sh"}
-    assert find_program("node", str(elsewhere), Path("/")).path is None
-
-
 # --- what users of virtual environments and of version managers expect ---
 
 
-def test_without_a_sandbox_a_program_of_the_project_is_refused_with_the_reason(workspace: Path) -> None:
+def test_without_a_sandbox_programs_of_the_project_are_refused_and_relative_entries_left_out(
+    workspace: Path,
+) -> None:
     install(workspace / ".venv/bin", "pytest")
     runner = ControlledRunner(environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}, workspace=workspace)
     with pytest.raises(ScriptError, match=r"pytest is only in .*, which is in the workspace\."):
         runner.preflight(ScriptRequest("", None, ("pytest",), None, workspace))
+    runner = ControlledRunner(environment={"PATH": f".:{SYSTEM}::tools"}, workspace=workspace)
+    result = runner.run(ScriptRequest("", None, ("sh", "-c", "echo $PATH"), None, workspace))
+    assert result.stdout == f"{SYSTEM}\n"
 
 
 @needs_bwrap
@@ -181,9 +175,8 @@ def test_in_the_sandbox_a_script_finds_the_programs_of_the_project(workspace: Pa
     install(workspace / ".venv/bin", "tool", "echo of the project")
     (elsewhere / "script.sh").write_text("tool")
     runner = Sandboxed(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"})
-    assert runner.run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace)).stdout == (
-        "of the project\n"
-    )
+    result = runner.run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace))
+    assert result.stdout == "of the project\n"
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,6 @@ TWINS = [("csv-report", ALIKE), ("rain-report", ALIKE)]
 NAMES = ("csv-report", "rain-report", "rain-report-daily", "review", "天气报告", "data:sum_up", "the")
 
 
-def named(request: str) -> dict[str, Naming]:
-    return {NAMES[position]: how for position, how in Names(NAMES).in_request(request).items()}
-
-
 @pytest.mark.parametrize(
     "request_",
     [
@@ -36,26 +32,17 @@ def test_of_two_that_are_described_alike_the_named_one_is_found(request_: str) -
     assert best >= next_best
 
 
-def test_a_name_as_it_is_written_comes_before_a_better_match_and_fits() -> None:
+def test_a_name_as_it_is_written_comes_before_a_better_match_and_its_words_do_not() -> None:
     texts = [
         SearchText("marsh", "Counts herons, larks and finches at dawn."),
-        SearchText("xyz-corp", "Odd."),
+        SearchText("bird-corp", "Odd."),
     ]
     index = SearchIndex(texts)
-    request = "count herons, larks and finches at dawn with xyz-corp"
+    request = "count herons, larks and finches at dawn with bird-corp"
     best = index.search(request, 1)[0]
-
     assert best.position == 1
     assert index.fits(request, best)
-
-
-def test_the_words_of_a_name_do_not_come_before_a_much_better_match() -> None:
-    texts = [
-        ("bird-count", "Totals."),
-        ("marsh", "Counts herons, larks and finches: a bird, a count, a total."),
-    ]
-
-    assert search_texts(texts, "herons, larks and finches for our bird count", 1)[0][0] == "marsh"
+    assert index.search("count herons, larks and finches at dawn with the bird corp", 1)[0].position == 0
 
 
 def test_the_words_of_a_name_bring_no_skill_before_one_that_is_trusted_more() -> None:
@@ -92,10 +79,8 @@ def test_the_named_one_comes_first_by_meaning_too() -> None:
         ("make rain report of this", {"rain-report": "words"}),
         ("the rain report skill", {"rain-report": "written"}),
         ("rain-report-daily for all of it", {"rain-report-daily": "written"}),
-        (
-            "now rain-report, then csv-report here",
-            {"rain-report": "written", "csv-report": "written"},
-        ),
+        ("a rain-report, then csv-report", {"rain-report": "written", "csv-report": "written"}),
+        ("a csv report, and rain-report here", {"rain-report": "written", "csv-report": "words"}),
         ("请使用天气报告处理数据 now", {"天气报告": "words"}),
         ("do data:sum_up of it", {"data:sum_up": "written"}),
         ("review", {"review": "written"}),
@@ -107,9 +92,5 @@ def test_the_named_one_comes_first_by_meaning_too() -> None:
     ],
 )
 def test_what_a_request_names(request_: str, expected: dict[str, Naming]) -> None:
-    assert named(request_) == expected
-
-
-def test_what_is_written_first_comes_first() -> None:
-    assert [*named("now rain-report, then csv-report here")] == ["rain-report", "csv-report"]
-    assert [*named("a csv report, and rain-report here")] == ["rain-report", "csv-report"]
+    found = Names(NAMES).in_request(request_)
+    assert [(NAMES[position], how) for position, how in found.items()] == [*expected.items()]

@@ -1,9 +1,9 @@
 """Finding skills by meaning beside words."""
 
 import math
-import threading
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -71,11 +71,6 @@ def found(catalog: Catalog, query: str, limit: int = 5) -> list[str]:
     return [skill.name for skill, _ in catalog.search(query, limit)]
 
 
-def test_a_skill_that_shares_no_word_with_the_request_is_found() -> None:
-    assert found(Registry([source(SKILLS)]).refresh(), "a subspreadsheet") == []
-    assert found(catalog(NGrams()), "a subspreadsheet")[0] == "spreadsheets"
-
-
 def test_a_blank_query_finds_nothing_and_asks_no_model() -> None:
     model = Failing()
 
@@ -101,13 +96,8 @@ def test_a_text_is_embedded_when_something_is_searched_and_only_once() -> None:
 def test_threads_that_search_at_once_embed_once() -> None:
     model = NGrams()
     shared = catalog(model)
-    results: list[list[str]] = []
-    threads = [threading.Thread(target=lambda: results.append(found(shared, "totals"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: found(shared, "totals"), range(4)))
     assert results == [results[0]] * 4
     assert len(model.embedded) == len(SKILLS)
 
@@ -174,19 +164,13 @@ def test_an_answer_that_is_no_vectors_is_a_failure_of_which_nothing_is_kept(
 def test_a_model_that_failed_while_a_search_waited_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Failing()
     vectors = Vectors(model)
-    monkeypatch.setattr(
-        model, "embed_query", lambda text: (text == "one" and vectors.nearness("other", ["text"])) or [1.0]
-    )
 
+    def fail_meanwhile(text: str) -> list[float]:
+        return (text == "one" and vectors.nearness("other", ["text"])) or [1.0]
+
+    monkeypatch.setattr(model, "embed_query", fail_meanwhile)
     assert vectors.nearness("one", ["text"]) is None
     assert model.asked == 1
-
-
-def test_a_vector_of_zeros_is_like_nothing() -> None:
-    assert found(catalog(Wrong([[0.0, 0.0]] * 3)), "git history") == ["release-notes"]
-
-
-# Trust
 
 
 def test_of_two_that_are_equally_near_the_trusted_one_comes_first() -> None:
@@ -197,21 +181,17 @@ def test_of_two_that_are_equally_near_the_trusted_one_comes_first() -> None:
     assert found(registry.refresh(), "a heronry to count") == ["b", "a"]
 
 
-# What fits
-
-
 def test_with_a_model_something_is_always_found_and_words_say_whether_it_fits() -> None:
     shared = catalog(NGrams())
-
-    assert shared.search("a subspreadsheet")
+    assert found(Registry([source(SKILLS)]).refresh(), "a subspreadsheet") == []
+    assert found(shared, "a subspreadsheet")[0] == "spreadsheets"
     assert shared.fitting("a subspreadsheet") == []
-    (fit,) = shared.fitting("release notes from the history")
-    assert fit.name == "release-notes"
-
-
-# Fusion
-
-numbers = st.floats(-1e6, 1e6, allow_nan=False)
+    assert [fit.name for fit in shared.fitting("release notes from the history")] == ["release-notes"]
+    assert found(catalog(Wrong([[0.0, 0.0]] * 3)), "git history") == [
+        "release-notes"
+    ]  # zeros are like nothing
+    by_words = [Match(0, 9.0, 9.0), Match(1, 1.0, 1.0), Match(2, 0.9, 0.9)]  # the first stands out
+    assert fuse(by_words, [0.1, 0.3, 0.2, 0.1])[0].position == 0
 
 
 @given(st.lists(st.tuples(st.none() | st.floats(0.01, 1e6), st.floats(-1, 1)), max_size=30))
@@ -227,9 +207,3 @@ def test_fusion_has_what_words_or_meaning_find_once_and_best_first(
     assert sorted(match.position for match in fused) == found
     assert all(before.score >= after.score for before, after in pairwise(fused))
     assert all(math.isfinite(match.score) for match in fused)
-
-
-def test_words_that_stand_out_count_more_than_a_model_that_prefers_another() -> None:
-    by_words = [Match(0, 9.0, 9.0), Match(1, 1.0, 1.0), Match(2, 0.9, 0.9)]
-
-    assert fuse(by_words, [0.1, 0.3, 0.2, 0.1])[0].position == 0

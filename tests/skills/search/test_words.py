@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.search.match import SearchText
 from skills_agent.skills.search.tokens import read_query
@@ -18,59 +19,51 @@ ENTRIES = [
 ]
 
 
-def names(query: str, limit: int = 5) -> list[str]:
-    return [name for name, _ in search_texts(ENTRIES, query, limit)]
+def names(query: str, entries: list[tuple[str, str]] = ENTRIES, limit: int = 5) -> list[str]:
+    return [name for name, _ in search_texts(entries, query, limit)]
 
 
-def test_a_word_in_the_name_counts_more_than_one_in_the_description() -> None:
-    assert names("csv") == ["csv-report", "invoice"]
+def found(catalog: Catalog, query: str) -> list[str]:
+    return [skill.name for skill, _ in catalog.search(query)]
 
 
-def test_words_are_found_in_other_forms() -> None:
-    assert names("profiling the columns of a file")[0] == "csv-report"
-    assert names("INVOICES")[0] == "invoice"
-
-
-def test_a_query_without_words_finds_nothing() -> None:
-    assert names("") == names("?! ...") == names("zebra") == names("csv", limit=0) == []
-
-
-def test_operators_of_the_index_are_only_words() -> None:
-    for query in (
-        'csv" OR "x',
-        "csv AND NOT",
-        "name:csv",
-        "csv*",
-        "NEAR(csv git)",
-        "csv-report",
-        "(csv",
-        "^csv",
-    ):
-        assert "csv-report" in names(query)
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("csv", ["csv-report", "invoice"]),  # the name counts more than the description
+        ("profiling the columns of a file", ["csv-report"]),
+        ("INVOICES", ["invoice"]),
+        *((query, []) for query in ("", "?! ...", "zebra")),
+        *((query, ["csv-report"]) for query in ('csv" OR "x', "csv AND NOT", "name:csv", "csv*", "(csv")),
+        *((query, ["csv-report"]) for query in ("NEAR(csv git)", "csv-report", "^csv")),
+    ],
+)
+def test_words_are_found_in_other_forms_and_operators_are_only_words(query: str, first: list[str]) -> None:
+    assert names(query)[: len(first)] == first
+    assert bool(names(query)) == bool(first)
+    assert names(query, limit=0) == []
 
 
 # Queries
 
 
-def test_words_that_say_nothing_of_a_task_are_left_out_unless_there_are_no_others() -> None:
+def test_a_query_is_the_first_words_that_say_something_of_a_task_if_there_are_any() -> None:
     assert read_query("Please can you profile this").words == ("profile",)
     assert read_query("what is it").words == ("what", "is", "it")
-
-
-def test_a_pasted_document_is_cut_before_it_is_read() -> None:
     assert len(read_query(" ".join(f"word{number}" for number in range(100_000))).words) == 64
 
 
-def test_chinese_and_japanese_are_found_without_blanks_between_words() -> None:
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [("先週の議事録が欲しい", "notes"), ("デプロイして", "deploy"), ("帮我做预算", "budget")],
+)
+def test_chinese_and_japanese_are_found_without_blanks_between_words(query: str, name: str) -> None:
     entries = [
         ("notes", "会議の議事録を作成する"),
         ("deploy", "サーバーをデプロイする"),
         ("budget", "编制年度预算报告"),
     ]
-
-    assert [name for name, _ in search_texts(entries, "先週の議事録が欲しい", 1)] == ["notes"]
-    assert [name for name, _ in search_texts(entries, "デプロイして", 1)] == ["deploy"]
-    assert [name for name, _ in search_texts(entries, "帮我做预算", 1)] == ["budget"]
+    assert names(query, entries, 1) == [name]
 
 
 # What counts
@@ -95,15 +88,17 @@ def test_words_that_stand_side_by_side_in_the_request_and_in_the_text_count_more
         ("b", "Answers a customer of a cart, and helps with a pull request."),
         ("c", "Does something else."),
     ]
+    assert names("my pull request", entries) == ["b", "a"]
 
-    assert [name for name, _ in search_texts(entries, "my pull request", 5)] == ["b", "a"]
 
-
-def test_instructions_are_searched_far_down() -> None:
+def test_instructions_are_searched_far_down_and_do_not_hide_the_description() -> None:
     far = skill("Does something.", "filler " * 9_000 + "quarterly ledger")
     catalog = Registry([MemorySource({"a": far, "b": skill("Does more.")})]).refresh()
-
-    assert [skill.name for skill, _ in catalog.search("ledger")] == ["a"]
+    assert found(catalog, "ledger") == ["a"]
+    long = skill("Makes an invoice.", "Background reading about everything under the sun. " * 300)
+    other = skill("Files things.", "One invoice.")
+    catalog = Registry([MemorySource({"invoice": long, "other": other})]).refresh()
+    assert found(catalog, "invoice")[0] == "invoice"
 
 
 def test_a_word_in_a_name_counts_as_much_however_long_the_description_is() -> None:
@@ -114,14 +109,10 @@ def test_a_word_in_a_name_counts_as_much_however_long_the_description_is() -> No
     assert search_texts([("invoice", filler), *others], "an invoice", 1) == short
 
 
-def names_of(entries: list[tuple[str, str]], query: str) -> list[str]:
-    return [name for name, _ in search_texts(entries, query, 5)]
-
-
 def test_a_word_that_no_text_has_counts_where_one_begins_with_it() -> None:
     entries = [("tables", "Tunes PostgreSQL."), ("posts", "Writes posts."), ("art", "Draws.")]
 
-    assert names_of(entries, "postgres") == ["tables"]
+    assert names("postgres", entries) == ["tables"]
     index = SearchIndex(SearchText(*entry) for entry in entries)
     assert [term.fields for term in index.terms("postgres", 0)] == [("description",)]
 
@@ -134,7 +125,7 @@ def test_a_sentence_that_names_another_skill_counts_for_that_one() -> None:
     }
     catalog = Registry([MemorySource(skills)]).refresh()
 
-    assert [skill.name for skill, _ in catalog.search("pull requests of strangers")] == ["fork-review"]
+    assert found(catalog, "pull requests of strangers") == ["fork-review"]
     del skills["branch-review"]
     assert Registry([MemorySource(skills)]).refresh().search("pull requests of strangers") == []
 
@@ -149,28 +140,28 @@ BIRDS = [
 ]
 
 
-def fitting(request: str) -> list[str]:
-    index = SearchIndex(BIRDS)
-    best = index.search(request, 1)
-    return [BIRDS[match.position].name for match in best if index.fits(request, match)]
-
-
-def test_a_request_fits_the_skill_that_has_its_words() -> None:
-    assert fitting("count the grey herons in the marsh near my house") == ["heron-count"]
-
-
-def test_a_short_request_fits_where_name_and_description_have_half_of_it() -> None:
-    assert fitting("record larks") == fitting("larks") == ["lark-song"]
-
-
-def test_a_request_that_shares_a_word_by_chance_fits_none() -> None:
-    request = "write down a poem about the sea, with a rhyme at the end of each line"
-
-    assert SearchIndex(BIRDS).search(request, 1)
-    assert fitting(request) == []
-
-
 OF_BIRDS = SearchIndex(BIRDS)
+
+
+def fitting(request: str) -> list[str]:
+    best = OF_BIRDS.search(request, 1)
+    return [BIRDS[match.position].name for match in best if OF_BIRDS.fits(request, match)]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "names"),
+    [
+        ("count the grey herons in the marsh near my house", ["heron-count"]),
+        ("record larks", ["lark-song"]),
+        ("larks", ["lark-song"]),
+        ("write down a poem about the sea, with a rhyme at the end of each line", []),
+    ],
+)
+def test_a_request_fits_the_skill_that_has_half_of_its_words_or_more(
+    request_text: str, names: list[str]
+) -> None:
+    assert OF_BIRDS.search(request_text, 1)
+    assert fitting(request_text) == names
 
 
 @given(st.text(max_size=60))
@@ -189,14 +180,6 @@ def test_the_skill_that_fits_is_one_that_a_model_may_load() -> None:
 
 def skill(description: str, instructions: str = "") -> dict[str, str | bytes]:
     return {"SKILL.md": f"---\ndescription: {description}\n---\n{instructions}\n"}
-
-
-def test_long_instructions_do_not_hide_the_description() -> None:
-    long = "Background reading about everything under the sun. " * 300
-    skills = {"invoice": skill("Makes an invoice.", long), "other": skill("Files things.", "One invoice.")}
-    catalog = Registry([MemorySource(skills)]).refresh()
-
-    assert catalog.search("invoice")[0][0].name == "invoice"
 
 
 def test_only_a_changed_skill_is_indexed_again() -> None:
@@ -219,32 +202,12 @@ def test_only_a_changed_skill_is_indexed_again() -> None:
     del skills["c"]
     catalog = registry.refresh()
 
-    assert [skill.name for skill, _ in catalog.search("herons")] == ["b"]
-    assert [skill.name for skill, _ in catalog.search("words")] == ["a"]
+    assert found(catalog, "herons") == ["b"]
+    assert found(catalog, "words") == ["a"]
     assert reads == ["memory:b/SKILL.md"] * 2  # its frontmatter, its instructions
 
 
-def test_an_older_catalog_is_searched_as_it_was() -> None:
-    skills = {name: skill(f"Does {name}.") for name in ("herons", "larks")}
-    registry = Registry([MemorySource(skills)])
-    before = registry.refresh()
-    del skills["larks"]
-    after = registry.refresh()
-
-    assert [skill.name for skill, _ in after.search("larks")] == []
-    assert [skill.name for skill, _ in before.search("larks")] == ["larks"]
-    assert [skill.name for skill, _ in after.search("larks herons")] == ["herons"]
-
-
-def test_a_much_better_match_comes_first_wherever_it_is_from() -> None:
-    strangers = MemorySource({"heron-count": skill("Counts herons.")}, "project", trusted=False)
-    own = MemorySource({"b": skill("Feeds larks, finches, and once in a while herons.")}, "user")
-    catalog = Registry([own, strangers, MemorySource({"c": skill("Does it.")})]).refresh()
-
-    assert [skill.name for skill, _ in catalog.search("herons")] == ["heron-count", "b"]
-
-
-def test_a_skill_that_vanished_since_is_no_fault_of_a_search() -> None:
+def test_an_older_catalog_is_searched_as_it_was_and_what_vanished_since_is_no_fault() -> None:
     class Vanishing(MemorySource):
         there = True
 
@@ -253,11 +216,24 @@ def test_a_skill_that_vanished_since_is_no_fault_of_a_search() -> None:
                 raise FileNotFoundError(path)
             return super().read(path, limit)
 
-    source = Vanishing({"a": skill("Counts herons.")})
-    catalog = Registry([source]).refresh()
+    skills = {name: skill(f"Does {name}.") for name in ("herons", "larks")}
+    source = Vanishing(skills)
+    registry = Registry([source])
+    before = registry.refresh()
+    del skills["larks"]
+    after = registry.refresh()
     source.there = False
+    assert found(after, "larks") == []
+    assert found(before, "larks") == ["larks"]
+    assert found(after, "larks herons") == ["herons"]
 
-    assert [skill.name for skill, _ in catalog.search("herons")] == ["a"]
+
+def test_a_much_better_match_comes_first_wherever_it_is_from() -> None:
+    strangers = MemorySource({"heron-count": skill("Counts herons.")}, "project", trusted=False)
+    own = MemorySource({"b": skill("Feeds larks, finches, and once in a while herons.")}, "user")
+    catalog = Registry([own, strangers, MemorySource({"c": skill("Does it.")})]).refresh()
+
+    assert found(catalog, "herons") == ["heron-count", "b"]
 
 
 texts = st.lists(st.builds(SearchText, st.text(max_size=8), st.text(max_size=30), st.text(max_size=30)))
