@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.machine import sandbox_here
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.choice import Wish
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.own_files import own_entries
