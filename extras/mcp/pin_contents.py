@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,33 +20,31 @@ from typing import Final
 
 import msgspec
 
-from skills_agent.graph.private_files import PrivateFileError, make_private_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import user_state_folder
-from skills_agent.skills.confined import is_in, read_own_file
-from skills_agent.skills.scripts.interpreter import KNOWN
+from skills_agent.skills.confined import is_in, read_own_file, write_own_file
 from skills_agent.skills.scripts.programs import in_workspace
 from skills_agent.skills.trees import walk
 
 ALL: Final = "**"
 CODE: Final = "*"
+SETTINGS: Final = "?"
 MODULES: Final = "node_modules"
 MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 4 << 30
 MAX_RECORD: Final = 1 << 27
 """Bytes of what is kept of one pin."""
-LOADED: Final = (
-    *KNOWN, ".py", ".pyc", ".pyd", ".pth", ".so", ".node", ".wasm",
-    "package.json", "deno.json", "deno.jsonc", "bunfig.toml", "pyproject.toml", "uv.lock",
-)  # fmt: skip
-"""Ends of the names of what Python, Node and shells load as code, or what says which code that is."""
+DATA: Final = (".md", ".txt", ".csv", ".json", ".jsonl", ".log", ".db", ".html", ".pdf", ".png", ".svg")
+"""Ends of the names of what no program loads as code: it may change at the top, where a person works."""
+_SETTING: Final = re.compile(r"[^.]+|\.[\w-]*(rc|versions?)|.*\.(toml|lock|mod|work)|(package|deno)\.jsonc?")
+"""Names of files that say what runs in the folders below: Node, uv, Go and others look for them there."""
 QUIET_SECONDS: Final = 120
 """How old a change has to be. A page that a program has mapped can be written without a new time until it is
 on the disk (30 s), and two writes at one tick have one time."""
 TIMED: Final = frozenset({"ext4", "btrfs"})
 """Where the times can be believed: in a tmpfs mapped pages are written without one, elsewhere a user or
 another machine sets them, and xfs can exchange what two files hold."""
-_NOT_LOADED: Final = frozenset({"__pycache__", ".git"})
+_NOT_LOADED: Final = frozenset({"__pycache__", ".git", ".agent"})
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -81,13 +80,8 @@ def keep_contents(settings: Settings, pin: str, found: PinContents) -> None:
     file = _record(settings, pin)
     if in_workspace(settings.workspace, file.resolve()):
         return
-    draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
-    with suppress(OSError, PrivateFileError):
-        make_private_folder(user_state_folder(settings), file.parent)
-        draft.touch(mode=0o600, exist_ok=False)
-        draft.write_text(json.dumps(asdict(found)))
-        draft.replace(file)
-    draft.unlink(missing_ok=True)
+    with suppress(OSError):
+        write_own_file(file, json.dumps(asdict(found)).encode())
 
 
 def contents_now(pin: str, known: Mapping[str, str]) -> PinContents:
@@ -96,10 +90,10 @@ def contents_now(pin: str, known: Mapping[str, str]) -> PinContents:
     Raises OSError: unreadable, or too much.
     """
     folder, name = os.path.split(pin)
-    is_whole = name in {ALL, CODE}
+    is_whole = name in {ALL, CODE, SETTINGS}
     if os.path.isdir(pin) and not is_whole:  # a link, which leads out
         return PinContents({pin: hashlib.sha256(os.fsencode(os.path.realpath(pin))).hexdigest()})
-    paths = sorted(islice(_members(folder, is_all=name == ALL), MAX_FILES + 1)) if is_whole else [pin]
+    paths = sorted(islice(_members(folder, name), MAX_FILES + 1)) if is_whole else [pin]
     found, is_quiet, size = PinContents(), _quiet_files(), 0
     for path in paths:
         found.contents[path] = os.readlink(path) if os.path.islink(path) else ""
@@ -145,17 +139,20 @@ def _quiet_files() -> Callable[[os.stat_result], bool]:
     return lambda status: status.st_dev in devices and status.st_ctime_ns < until
 
 
-def _members(folder: str, *, is_all: bool) -> Iterator[str]:
+def _members(folder: str, kind: str) -> Iterator[str]:
     """Yield the files and links in a folder, and those in the folders that its links lead to."""
-    tops = [folder]
+    tops, is_all = [folder], kind == ALL
     for top in tops:
         for inside, inner, names in walk(top, _raise):
+            if kind == SETTINGS:
+                yield from (f"{inside}/{each}" for each in names if _SETTING.fullmatch(each))
+                return
             inner[:] = [each for each in inner if each not in _NOT_LOADED and (is_all or each[0] != ".")]
             if inside == folder and not is_all and MODULES in inner:
                 inner.remove(MODULES)  # a pin of its own
             links = [path for each in inner if os.path.islink(path := f"{inside}/{each}")]
             yield from links
-            yield from (f"{inside}/{each}" for each in names if is_all or each.endswith(LOADED))
+            yield from (f"{inside}/{each}" for each in names if is_all or not each.endswith(DATA))
             reals = {real for path in links if not is_in(real := os.path.realpath(path), folder)}
             tops += reals.difference(tops) if is_all else ()  # from the top they lead out of the workspace
 

@@ -2,6 +2,7 @@
 
     /project/servers/**    all in the folder of a program, of an environment, of a server's work
     /project/*             the code at the top and below it, dot folders apart: of a program at the top
+    /project/?             what says in a folder above what runs, as package.json, go.mod and .python-version
     /project/.env          one file, or where a link to a folder leads
 
 Unlike the digest of a skill, this one has environments, and what links lead to. `__pycache__` is left out:
@@ -24,12 +25,14 @@ from skills_agent.graph.user_folders import cache_folder, trust_file_of
 from skills_agent.mcp.pin_contents import (
     ALL,
     CODE,
-    LOADED,
+    DATA,
     MODULES,
+    SETTINGS,
     contents_now,
     keep_contents,
     kept_contents,
 )
+from skills_agent.skills.errors import list_names
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.skills.scripts.programs import in_workspace
 
@@ -38,12 +41,14 @@ MAX_NAMED: Final = 3
 MAX_READ: Final = 1 << 20
 """Bytes of a file that leads elsewhere."""
 _LEADING: Final = (
-    "pyvenv.cfg",
+    *("pyvenv.cfg", "uv.lock", "go.mod", "go.work", "Gemfile.lock"),
     "lib*/python*/site-packages/*.pth",
     "lib*/python*/site-packages/*/direct_url.json",
 )
-"""Files of an environment that lead to code elsewhere: its Python, and what is installed to be edited."""
-_BETWEEN_PATHS: Final = re.compile(r'[\n"]|file://| = ')
+"""Files of an environment or a project that lead to code elsewhere: its Python, what is to be edited."""
+_BETWEEN_PATHS: Final = re.compile(r'[\n\t"]|file://| =>? |use |remote: ')
+_LOOKS_NOWHERE: Final = re.compile(r"(python|bash|sh)[\d.]*")
+"""Programs that obey no file in the folders above."""
 
 
 def pins_now(settings: Settings, values: Mapping[str, Any], within: Path) -> tuple[TrustedPath, ...]:
@@ -54,9 +59,11 @@ def pins_now(settings: Settings, values: Mapping[str, Any], within: Path) -> tup
     servers = {**values.get(JOINED, {}), **settings.mcp_servers}.values()
     places = [place for server in servers for place in _started_by(server, settings)]
     pins = pins_of([*places, *own_server_files(settings.workspace)], settings.workspace)
-    return tuple(
-        TrustedPath(pin, _digest_now(settings, pin)) for pin in pins if Path(pin).is_relative_to(within)
-    )
+    inside = [pin for pin in pins if Path(pin).is_relative_to(within)]
+    found = {pin: contents_now(pin, kept_contents(settings, pin).known) for pin in inside}
+    for pin, now in found.items():
+        keep_contents(settings, pin, now)
+    return tuple(TrustedPath(pin, now.digest_of(pin)) for pin, now in found.items())
 
 
 def change_of(settings: Settings, trusted: TrustedPath) -> str:
@@ -78,9 +85,8 @@ def change_of(settings: Settings, trusted: TrustedPath) -> str:
         for path in {*before.contents, *now.contents}
         if before.contents.get(path) != now.contents.get(path)
     )
-    named = [os.path.relpath(path, os.path.dirname(pin)) for path in paths[:MAX_NAMED]]
-    more = f" and {len(paths) - MAX_NAMED:,} more" if len(paths) > MAX_NAMED else ""
-    return f"has changed: {', '.join(named)}{more}"
+    named = [os.path.relpath(path, os.path.dirname(pin)) for path in paths]
+    return f"has changed: {list_names(named, most=MAX_NAMED)}"
 
 
 def refuse_unvouched(settings: Settings, places: Iterable[Path]) -> bool:
@@ -104,9 +110,10 @@ def variables_of(settings: Settings, server: ServerSetting) -> dict[str, str]:
     words = (server.command, *server.args, str(server.cwd))
     name = hashlib.sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest()[:16]
     cache = cache_folder(settings)
-    # `uv run` would make an environment in the workspace, which is another than what was trusted.
+    # `uv run` would make an environment in the workspace, which is another than what was trusted, and a lock.
     return {
         "PYTHONPYCACHEPREFIX": str(cache / "pycache"),
+        "UV_FROZEN": "1",
         "UV_PROJECT_ENVIRONMENT": str(cache / "uv" / name),
     }
 
@@ -122,7 +129,10 @@ def pins_of(places: Iterable[Path], workspace: Path) -> list[str]:
     root, pins = workspace.resolve(), set()
     for place in _loaded(places, root):
         real = place.resolve()
-        if real == root or (real.parent == root and real.suffix in LOADED and not real.is_dir()):
+        is_code = real.is_file() and not real.name.startswith(".") and real.suffix not in DATA
+        if place.name == SETTINGS:  # whatever a link of that name leads to
+            pins.add(str(place))
+        elif real == root or (real.parent == root and is_code):
             pins.add(f"{root}/{CODE}")
         elif in_workspace(workspace, real):
             pins.add(f"{real}/{ALL}" if real.is_dir() else str(real))
@@ -142,22 +152,27 @@ def _loaded(places: Iterable[Path], root: Path) -> set[Path]:
         place = _whole_of(left.pop())
         if place not in loaded:
             loaded.add(place)
-            real = place.resolve()
-            left += (each for each in _above(real, MODULES) if each.is_relative_to(root))
+            above = (each / MODULES for each in _way_to(place, root))
+            left += [each for each in above if each.is_dir()]
             left += _led_to(place)
     return loaded
 
 
-def _above(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the folders of a name in a folder and in those above."""
-    yield from (each / name for each in (folder, *folder.parents) if os.path.isdir(each / name))
+def _way_to(place: Path, root: Path) -> Iterator[Path]:
+    """Yield where a place really is, and the folders above it, as far as they are in the workspace."""
+    real = place.resolve()
+    yield from (each for each in (real, *real.parents) if each.is_relative_to(root))
 
 
 def _started_by(server: ServerSetting, settings: Settings) -> list[Path]:
     """Return what a server starts from: for uv that is the `.venv` of its folder, too, or of one above."""
     places = [*started_by_server(server, settings)]
+    above = {each for place in places for each in _way_to(place, settings.workspace.resolve())}
     if Path(server.command).name == "uv":
-        places += [each for place in places for each in _above(place.resolve(), ".venv")]
+        places += [each / ".venv" for each in above if (each / ".venv").is_dir()]
+    if not _LOOKS_NOWHERE.fullmatch(Path(server.command).name):
+        folders = [each for each in above if each.is_dir()]
+        places += [path for each in folders for path in (each / SETTINGS, *_led_to(each))]
     return places
 
 
@@ -177,9 +192,3 @@ def _whole_of(place: Path) -> Path:
         if os.path.exists(each / "pyvenv.cfg") or each.name == MODULES or (is_python and each.name):
             return each
     return place
-
-
-def _digest_now(settings: Settings, pin: str) -> str:
-    found = contents_now(pin, kept_contents(settings, pin).known)
-    keep_contents(settings, pin, found)
-    return found.digest_of(pin)

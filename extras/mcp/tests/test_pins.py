@@ -36,6 +36,13 @@ WHERE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a script in a folder before it": (["sh", "--directory", "{w}", "notes.py"], {}, "notes.py"),
     "a folder of a variable": (["sh"], {"env": {"PYTHONPATH": "/x:{w}/tools"}}, "tools/run"),
     "a link from elsewhere": (["{w}/../elsewhere"], {}, "tools/run"),
+    "a package that a lock above leads to": (["uv", "run", "{w}/tools/notes.py"], {}, "src dir/own/cli.py"),
+    "a version in a folder above": (["uv", "run", "{w}/tools/notes.py"], {}, ".python-version"),
+    "a file above that is not there yet": (["npx", "--prefix={w}/tools", "x"], {}, "bunfig.toml"),
+    "a module that go.mod puts in place": (["go", "run", "-C={w}/tools", "."], {}, "paths/x.py"),
+    "a Gemfile above": (["bundle", "exec", "ruby", "{w}/tools/notes.py"], {}, "Gemfile"),
+    "what a script of Ruby at the top loads": (["ruby", "{w}/serve.rb"], {}, "src dir/own/cli.py"),
+    "what a program at the top loads": (["{w}/serve.rb"], {}, "shared/text.py"),
 }
 PROTECTED = {"notes.py", "tools/notes.py", "tools/run", "tools/lib/json.py"}
 
@@ -73,6 +80,10 @@ def install(cli: CommandLine) -> None:
         *(".venv/pyvenv.cfg", ".venv/lib/site.py", "node_modules/.pnpm/x/run"),
     ):
         cli.write(path, "")
+    cli.write("uv.lock", 'source = { editable = "src dir" }\n')
+    cli.write("tools/go.mod", "replace example.com/x => ../paths\n")
+    for path in (".python-version", "Gemfile", "serve.rb"):
+        cli.write(path, "")
     site = ".venv/lib/python3.11/site-packages"
     cli.write(f"{site}/a.pth", "import json\n../../../../paths\n")
     url = (cli.workspace / "src dir").as_uri()
@@ -97,7 +108,8 @@ def test_a_server_in_the_workspace_is_vouched_for_as_it_is(cli: CommandLine, cas
     entries = protected_entries(settings, [], ())
     assert bool(protected_by(path, entries)) == (path in PROTECTED)
     assert not protected_by("data.csv", entries)
-    (cli.workspace / path).write_text((cli.workspace / path).read_text() + "\n# pulled")
+    with (cli.workspace / path).open("a") as file:
+        file.write("\n# pulled")
     with pytest.raises(SettingsError, match="has changed"):
         variables_of(settings, server)
 
