@@ -68,11 +68,11 @@ def _details(kind: type) -> tuple[str, ...]:
     return tuple(name for name, hint in hints.items() if get_origin(hint) is not ClassVar)
 
 
-def list_names(names: Sequence[object]) -> str:
-    """Return names as a sentence lists them, bounded."""
-    rest = len(names) - MAX_LISTED
+def list_names(names: Sequence[object], otherwise: str = "none", *, most: int = MAX_LISTED) -> str:
+    """Return names as a sentence lists them, bounded: `a, b and 3 more`."""
+    rest = len(names) - most
     more = f" and {rest:,} more" if rest > 0 else ""
-    return (", ".join(map(str, names[:MAX_LISTED])) or "none") + more
+    return (", ".join(map(str, names[:most])) or otherwise) + more
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
-from skills_agent.skills.library.contents import ContentLimits, Member, list_contents
+from skills_agent.skills.library.contents import ContentLimits, list_contents
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillMetadata
 
@@ -46,13 +46,11 @@ class Publisher:
     def skills(self) -> Mapping[str, PublishedSkill]:
         """Return what is published now, by URI. What cannot be is left out, and logged."""
         catalog = self._registry.refresh()
-        chosen = [each for each in catalog.skills if self._is_meant(each)]
+        names = self._names
+        chosen = [each for each in catalog.skills if (each.name in names if names else each.model_invocable)]
         published = {each.entry.uri: each for skill in chosen for each in self._published(skill)}
         self._known = {digest: each for digest, each in self._known.items() if each in published.values()}
         return published
-
-    def _is_meant(self, skill: SkillMetadata) -> bool:
-        return skill.name in self._names if self._names else skill.model_invocable
 
     def _published(self, skill: SkillMetadata) -> Iterator[PublishedSkill]:
         try:
@@ -99,11 +97,7 @@ def _fault(name: str, fields: Mapping[str, Any]) -> str:
 
 def _files(name: str, folder: Path) -> Iterator[tuple[str, McpFile]]:
     for member in list_contents(folder, ContentLimits(MAX_BYTES, MAX_FILES)):
-        if _is_file(folder, member):
+        if member.kind != "link" or (folder / member.path).is_file():
             content = read_beneath(folder, member.path, MAX_BYTES)
             digest = hashlib.sha256(content).hexdigest()
             yield member.path, McpFile(uri_of(name, member.path), f"sha256:{digest}", len(content))
-
-
-def _is_file(folder: Path, member: Member) -> bool:
-    return member.kind != "link" or (folder / member.path).is_file()

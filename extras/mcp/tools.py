@@ -87,7 +87,7 @@ def result_content(result: Any, *, images: bool) -> str | list[Any]:
     blocks = result.content[:MAX_BLOCKS]
     parts = [part for block in blocks for part in _parts(block, images=images)]
     if not parts and result.structured_content is not None:
-        parts = [_text_part(_json(result.structured_content))]
+        parts = [_text_part(json.dumps(result.structured_content, ensure_ascii=False))]
     if len(result.content) > MAX_BLOCKS:
         parts.append(_text_part(f"[{len(result.content) - MAX_BLOCKS:,} more parts left out]"))
     texts = [part["text"] for part in parts if part["type"] == "text"]
@@ -130,10 +130,6 @@ def _image_parts(data: str, *, images: bool) -> list[dict[str, Any]]:
         return image_content("image", raw, kind)
     except ToolException as error:
         return [_text_part(f"[{error}]")]
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _text_part(text: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a person has to know of a skill before saying yes, read from the copy that would be installed."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from skills_agent.packages.scan import ScanFinding, near_name, scan
 from skills_agent.packages.signatures import said as signature_text
 from skills_agent.packages.staging import digests_of, files_of
 from skills_agent.skills.confined import read_beneath
-from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.errors import ScriptError, list_names
 from skills_agent.skills.format.lint import MAX_FILE_BYTES, is_program
 from skills_agent.skills.library.contents import (
     ContentLimits,
@@ -75,13 +75,13 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> dict[str, str]:
         """Return what it may do and what it takes, by label; empty for nothing."""
-        tools = None if self.allowed_tools is None else _some(self.allowed_tools) or "no tools"
-        scripts = (f"{path} ({by or 'nothing says what runs it'})" for path, by in self.scripts.items())
+        tools = self.allowed_tools
+        scripts = [f"{path} ({by or 'nothing says what runs it'})" for path, by in self.scripts.items()]
         return {
-            "scripts": _some(scripts),
-            "may use": tools or "",
-            "refuses": _some(self.disallowed_tools),
-            "needs": _some(need.text for need in self.needs),
+            "scripts": list_names(scripts, "", most=_SHOWN),
+            "may use": "" if tools is None else list_names(tools, "no tools", most=_SHOWN),
+            "refuses": list_names(self.disallowed_tools, "", most=_SHOWN),
+            "needs": list_names([need.text for need in self.needs], "", most=_SHOWN),
             "requires": "; ".join(self.requires),
         }
 
@@ -144,12 +144,6 @@ def difference_of(change: Change, old: Path) -> tuple[FileDifference, ...]:
     except SnapshotError as error:  # no folder, or files that cannot be read: it is put aside as a whole
         return (FileDifference(".", "removed", said=error.reason),)
     return differences(old, before, change.put.folder, change.put.files)
-
-
-def _some(texts: Iterable[str]) -> str:
-    every = list(texts)
-    more = f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else ""
-    return ", ".join(every[:_SHOWN]) + more
 
 
 def _scripts(folder: Path, members: list[Member]) -> Iterator[tuple[str, str]]:
