@@ -34,7 +34,6 @@ from skills_agent.sandbox.before import Look
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import MAX_TOLD, LayerStore
-from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in, make_layers
 from skills_agent.sandbox.real_folder import Before
 from skills_agent.sandbox.run_folder import BEFORE, RUN, RunFolder, cut_off, locked, new_run, shown
@@ -65,11 +64,8 @@ _CUT_OFF: Final = "A script was cut off with the agent."
 
 
 def _read(file: Path) -> list[Before]:
-    """Return what is known of the folders of a run. Raises OSError and ValueError."""
-    try:
-        return msgspec.convert(json.loads(file.read_text()), list[Before])
-    except RecursionError as error:
-        raise ValueError(str(error)) from error
+    """Return what is known of the folders of a run. Raises OSError, ValueError and RecursionError."""
+    return msgspec.convert(json.loads(file.read_text()), list[Before])
 
 
 class After(Care):
@@ -88,14 +84,7 @@ class After(Care):
         self.growth: Growth | None = None
         self.is_asked = False
         """Whether a person is asked at once about what is held."""
-        self.read_only = {
-            folder: [
-                path
-                for path in look.before.skipped
-                if path != OWN_FOLDER and look.lower / path not in allowed
-            ]
-            for folder, look in looks.items()
-        }
+        self.read_only = {folder: look.read_only(allowed) for folder, look in looks.items()}
         """What it must not write, by its folders, where a sandbox can see to that."""
         self.allowed = {*allowed}
         self._store, self._run, self._looks, self._label = store, run, [*looks.values()], label
@@ -142,7 +131,7 @@ class After(Care):
         taken: list[JudgedChange] = []
         young: set[str] = set()
         look.left.clear()
-        real = Layer(look.lower, look.lower, 0)
+        real = Layer(look.lower, look.lower, 0, originals=look.copies)
         for _ in range(MAX_LOOKS):
             changes = look.changes()
             judged = self._store.decided(changes, real, self.allowed, look.before.elsewhere)
@@ -212,7 +201,7 @@ def _look_beside(store: LayerStore, lower: Path, place: Path) -> Look | None:
                 if each.lower == str(lower):
                     copytree(file.parent / str(number), place, symlinks=True)
                     return Look(place, each)
-        except (OSError, ValueError):  # it ends just now
+        except (OSError, ValueError, RecursionError):  # it ends just now
             remove_tree(place)
     return None
 
@@ -230,7 +219,7 @@ def look_at_rest(store: LayerStore) -> list[str]:
                 )
         try:
             known = _read(run.path / BEFORE)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             notices.append(f"What a script changed that was cut off with the agent is not known: {error}.")
             continue
         looks = {Path(each.lower): Look(run.path / str(at), each) for at, each in enumerate(known)}

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -10,8 +10,10 @@ from typing import Final
 
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import Judge
+from skills_agent.sandbox.copies import LARGE
 from skills_agent.sandbox.layer import ChangeList, Layer
 from skills_agent.sandbox.layered import LayerStore
+from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.real_folder import Before, changes_since, look_before
 from skills_agent.sandbox.scan import Entry, Folders, open_with_rights
@@ -33,7 +35,7 @@ class Look:
 
     def __init__(self, place: Path, before: Before) -> None:
         """Name the folder with the copies, and what is known of the real one."""
-        self.before, self.lower, self._copies = before, Path(before.lower), place / _COPIES
+        self.before, self.lower, self.copies = before, Path(before.lower), place / _COPIES
         self.left: list[str] = []
         """What changed and could not be taken back the last time."""
 
@@ -55,7 +57,7 @@ class Look:
             and not any(is_in(path, each) or is_in(each, path) for each in inside)
         ]
         skipped = outermost({*[own.name] * (own.parent == lower), *obeyed.gits, *found})
-        before = Before(str(lower), label, [*map(str, writable)], obeyed.elsewhere, skipped, {}, [])
+        before = Before(str(lower), label, [*map(str, writable)], obeyed.elsewhere, skipped, {}, [], [])
         judge = Judge((), Layer(lower, lower, 0), store.protected, store.workspace, obeyed.elsewhere)
         look_before(before, judge)
         look = cls(place, before)
@@ -69,20 +71,25 @@ class Look:
             for path, seen in self.before.paths.items()
             if seen and judge.asks(path, seen.st_mode)
         ]
-        self._copies.mkdir(parents=True)
+        self.copies.mkdir(parents=True)
         left = MAX_COPIED
         with closing(Folders(self.lower)) as folders:
             for size, path in sorted(asked)[:MAX_COPIES]:
                 left -= size
                 with suppress(OSError):  # somebody removes it just now, or it cannot be read
                     if left >= 0:
-                        (self._copies / path).parent.mkdir(parents=True, exist_ok=True)
-                        above = open_folder_beneath(self._copies, os.path.dirname(path))  # noqa: PTH120
+                        (self.copies / path).parent.mkdir(parents=True, exist_ok=True)
+                        above = open_folder_beneath(self.copies, os.path.dirname(path))  # noqa: PTH120
                         _copy(Change(path, "changed", "file"), folders.entry(path), above)
+
+    def read_only(self, allowed: Collection[Path]) -> list[str]:
+        """Return what a sandbox keeps the run from, but for what somebody approved it to write."""
+        paths = (*self.before.skipped, *self.before.shared)
+        return [path for path in paths if path != OWN_FOLDER and self.lower / path not in allowed]
 
     def changes(self) -> list[Change]:
         """Return what changed, but for what is as its copy. Raises OSError and ScriptError."""
-        return changes_since(self.before, self._copies)
+        return changes_since(self.before, self.copies)
 
     def changed(self, path: str) -> int:
         """Return when a path, or what is left of the way to it, changed (st_ctime_ns)."""
@@ -94,22 +101,26 @@ class Look:
     def take_back(self, judged: Iterable[JudgedChange], layer: Layer, applier: Applier) -> list[JudgedChange]:
         """Copy changes into a layer, and make of the folder what it was; return those that are in the layer.
 
-        What somebody puts there just now is kept by the applier.
+        A large file that is nearly all holes is dropped: its copy would fill the disk. What somebody puts
+        there just now is kept by the applier.
         """
         taken: list[JudgedChange] = []
         back: list[Change] = []
         left: set[str] = set()
         place = layer.content.parent
         (place / _BEFORE).mkdir(exist_ok=True)
-        with closing(Folders(self.lower)) as folders, closing(Folders(self._copies)) as copies:
+        with closing(Folders(self.lower)) as folders, closing(Folders(self.copies)) as copies:
             for each in judged:
-                change = each.change
+                change, decision, why = each
                 try:
                     for path in ("", *above_of(change.path), change.path):  # which the run may have closed
                         with suppress(FileNotFoundError):
                             give_rights(*folders.entry(path))
                     before = self._before(each, copies, place / _BEFORE)
-                    if change.act != "removed" and change.kind != "special" and each.why:
+                    is_copied = change.act != "removed" and change.kind != "special" and why
+                    if is_copied and _is_sparse(folders.entry(change.path)):
+                        decision, why = "deny", "it is a large file of holes"
+                    elif is_copied:
                         above = make_folder_beneath(layer.content, os.path.dirname(change.path))  # noqa: PTH120
                         now = _copy(change, folders.entry(change.path), above)
                         change = now._replace(mode=change.mode)  # without the rights that a look needed
@@ -119,7 +130,7 @@ class Look:
                     left.add(change.path)
                 else:
                     back.append(before)
-                    taken.append(each._replace(change=change))
+                    taken.append(JudgedChange(change, decision, why))
         failed = self._make(back, place / _BEFORE, applier)
         remove_tree(place / _BEFORE)  # what was put back are links to what is in it
         self.left = sorted(left | failed)
@@ -154,6 +165,11 @@ class Look:
                 return {changes[0].path}
             return {path for each in changes for path in self._make([each], content, applier)}
         return set()
+
+
+def _is_sparse(entry: Entry) -> bool:
+    status = entry.status()
+    return status is not None and status.st_size > LARGE + 8 * 512 * status.st_blocks
 
 
 def _copy(change: Change, source: Entry, above: int) -> Change:

@@ -17,7 +17,7 @@ from typing import Final
 
 from skills_agent.sandbox.folder_after import FolderAfter
 from skills_agent.sandbox.layer import Layer, kind_of, start_of
-from skills_agent.sandbox.obeyed import CACHE, ObeyedFiles
+from skills_agent.sandbox.obeyed import CACHE
 from skills_agent.sandbox.products import MARKERS, Products, above_of
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.policy.protected import GIT, PROTECTED, is_protected_name, protected_by
@@ -42,20 +42,16 @@ def judge(
     allowed: Collection[Path] = (),
     more: Collection[str] = (),
     workspace: Path | None = None,
-    elsewhere: Mapping[str, str] | None = None,
+    elsewhere: Mapping[str, str],
 ) -> list[JudgedChange]:
     """Return what is decided about each change, in their order, whatever that order is.
 
     `allowed`: paths that a person approved the run to write (absolute, links resolved), and what is in them.
     `more`: protected paths beside `PROTECTED`, as `protected_entries` of the graph gives them.
     `workspace`: where links may lead, and what `more` counts from; the layer's folder by default.
-    `elsewhere`: who names a path of the folder that its own name does not protect, or leads there; by
-    default it is looked for.
+    `elsewhere`: who names a path of the folder that its own name does not protect, or leads there
+    (`ObeyedFiles`).
     """
-    if not changes:
-        return []
-    if elsewhere is None:
-        elsewhere = ObeyedFiles(layer.lower, more).look().elsewhere
     own = Judge(changes, layer, more, workspace, elsewhere)
     inside = [os.path.relpath(path, layer.lower) for path in allowed if is_in(str(path), str(layer.lower))]
     return _together([own.decide(each, inside) for each in changes])
@@ -106,7 +102,7 @@ class Judge:
         above = os.path.relpath(self._root, os.path.realpath(workspace or self._root))
         self._prefix = "" if above.startswith(".." + os.sep) or above in {".", ".."} else f"{above}/"
         self._after = FolderAfter(layer.lower, changes, workspace)
-        self._products = Products(layer.lower, changes)
+        self._products = Products(layer.lower, changes, layer.originals)
         self._elsewhere = dict(elsewhere)
         self._obeyed_folders: dict[str, bool] = {}
         self._packages: dict[str, bool] = {}

@@ -59,7 +59,8 @@ class FolderAfter:
 
         Programs of the system are no way out: every virtual environment has a link to its Python.
         """
-        return any(not self._is_inside(end) and not is_program_of_system(end) for end in self.ends(link))
+        outside = (end for end in self.ends(link) if not any(is_in(end, root) for root in self._roots))
+        return any(not is_program_of_system(end) for end in outside)
 
     def ends_inside(self, link: Change) -> Iterator[str]:
         """Yield the paths in the folder that a link leads to, as far as other changes are applied."""
@@ -106,9 +107,6 @@ class FolderAfter:
         change = self._here.get(path[len(self._root) + 1 :]) if is_in(path, self._root) else None
         if change:
             yield change.target if change.kind == "link" else None
-
-    def _is_inside(self, path: str) -> bool:
-        return any(is_in(path, root) for root in self._roots)
 
 
 def _step(here: str, target: str, rest: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -61,6 +61,8 @@ class Layer:
     """Of a copy, what was in it when the run began; None for an overlay."""
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Of a copy, the paths that are no part of it, and why; empty for those that never are."""
+    originals: Path | None = field(default=None, compare=False)
+    """Where `lower` has the changes already, copies of what was there, of what somebody is asked about."""
 
     @property
     def view(self) -> Path:
@@ -165,7 +167,7 @@ def _look_over(found: ChangeList, layer: Layer) -> None:
     """Add what changed by what an overlay has written."""
     opaque: set[str] = set()
     with closing(Folders(layer.lower)) as lowers:
-        for path, folder, inner, _ in scan(layer.content, enters=_with_rights, is_strict=True):
+        for path, folder, inner in scan(layer.content, enters=_with_rights, is_strict=True):
             place = lowers.find(f"{path}/" if path else "")
             lower = place.folder if place else None
             for here, now in inner.items():

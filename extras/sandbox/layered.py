@@ -223,8 +223,6 @@ class LayerStore:
 
     def told(self, layer: Layer, judged: JudgedChange) -> JudgedChange:
         """Return a change with its path as people read it."""
-        if layer.lower == self.workspace:
-            return judged
         return judged._replace(change=judged.change._replace(path=self.path(layer, judged.change.path)))
 
     def all_told(self, judged: Mapping[Layer, list[JudgedChange]]) -> list[JudgedChange]:

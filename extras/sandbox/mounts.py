@@ -212,8 +212,8 @@ def _held(folder: Path, paths: Sequence[str], more: list[Path]) -> Iterator[str]
     """
     if len(paths) > MAX_PLACES:
         raise ScriptError(
-            f"Not run: {folder} holds more than {MAX_PLACES} repositories, too many to keep a script from. "
-            "The operator can choose a smaller workspace, or set workdir = thread."
+            f"Not run: {folder} holds more than {MAX_PLACES} repositories, or files with a name elsewhere: "
+            "too many to keep a script from. The operator can choose a smaller one, or set workdir = thread."
         )
     places = [folder / path for path in paths]
     above = {parent for path in (*places, *more) for parent in path.parents if folder in parent.parents}

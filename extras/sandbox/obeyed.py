@@ -24,6 +24,8 @@ CACHE: Final = "__pycache__"
 MAX_FOLDERS: Final = 20_000
 """Folders of a look, the nearest to the top first."""
 MAX_POINTER: Final = 64 * 1024
+_GLOBAL: Final = ("~/.gitconfig", "~/.config/git/config")
+"""What a user tells git for every repository, such as a folder of hooks in each."""
 MAX_CONFIGS: Final = 30
 """Files of configuration that one repository leads to."""
 _GIT_FOLDER: Final = ("HEAD", "config", "config.worktree", "commondir", "hooks", "info")
@@ -138,7 +140,7 @@ class ObeyedFiles:
             return
         hooks = f"{common}/hooks"
         yield from (each for each in (hooks, *self._entries(hooks)) if os.path.islink(f"{self.root}/{each}"))
-        configs = [f"{common}/config", f"{home}/config.worktree", *_global_configs()]
+        configs = [f"{common}/config", f"{home}/config.worktree", *map(os.path.expanduser, _GLOBAL)]
         for config in configs:
             own = () if os.path.isabs(config) else (os.path.dirname(config),)
             for text, keys in _named_in(self._read(config)).items():
@@ -172,12 +174,6 @@ class ObeyedFiles:
 def is_git(path: str) -> bool:
     """Return whether a path is called `.git`, in any letter case."""
     return f"/{path}".casefold().endswith("/.git")
-
-
-def _global_configs() -> list[str]:
-    """Return the files with what a user tells git for every repository, such as a folder of hooks in each."""
-    home = os.path.expanduser("~")
-    return [f"{home}/.gitconfig", f"{home}/.config/git/config"]
 
 
 def _named_in(config: str) -> dict[str, set[str]]:

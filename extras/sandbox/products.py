@@ -34,9 +34,10 @@ class Products:
     a folder that held something proves nothing; the judge asks about it.
     """
 
-    def __init__(self, folder: Path, changes: Iterable[Change]) -> None:
+    def __init__(self, folder: Path, changes: Iterable[Change], originals: Path | None = None) -> None:
         self._root = os.fspath(folder)
-        """`folder` may have the changes already."""
+        """`folder` may have the changes already: then `originals` has the programs that are no product."""
+        self._originals = originals or folder
         self._new_folders = {each.path for each in changes if each.act == "added" and each.kind == "folder"}
         gone = {each.path for each in changes if each.act == "removed"}
         self._new = {each.path for each in changes if each.act == "added"} - gone
@@ -68,7 +69,14 @@ class Products:
         is_build = any(each.rpartition("/")[2] in BUILDS for each in above_of(change.path))
         if tracked is None:
             return is_build and change.act == "added"
-        return is_build or start.startswith(_COMPILED)
+        return is_build or (start.startswith(_COMPILED) and not self._was_other(change.path))
+
+    def _was_other(self, path: str) -> bool:
+        """Return whether something that nobody compiled was at a path: a script, or a link."""
+        with suppress(OSError):
+            start = read_beneath(self._originals, path, 4, follow=False)
+            return bool(start) and not start.startswith(_COMPILED)
+        return path not in self._new and os.path.islink(self._originals / path)
 
     def is_expected(self, folder: str) -> bool:
         """Return whether a marker may come into a folder: it is of a tool, held nothing, or is the top."""

@@ -6,7 +6,7 @@ there is no limit, for a run must not get out of the look by making too much.
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from math import inf
 from pathlib import Path
@@ -17,10 +17,13 @@ from skills_agent.sandbox.layer import ChangeList
 from skills_agent.sandbox.obeyed import is_git
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.scan import AS_IT_IS, Folders, Listing, Seen, is_touched, scan, telling
+from skills_agent.skills.confined import outermost
 from skills_agent.skills.scripts.changes import Change
 
 MAX_ENTRIES: Final = 50_000
 """Files and folders that are looked at before a run: some 0.3 s, and as much after it."""
+MAX_SHARED: Final = 100
+"""Files with a name elsewhere, or folders of many: each is a mount, and keeps those above it in place."""
 
 
 class Before(NamedTuple):
@@ -41,6 +44,8 @@ class Before(NamedTuple):
     """What was in it; None for a file of packages, which nobody obeys whatever is in it."""
     left_out: list[str]
     """Folders that are not looked at, because there is too much."""
+    shared: list[str]
+    """Files that have a name elsewhere, too, or the folders of many: a sandbox keeps the run from these."""
 
 
 _FILE_OF_PACKAGES: Final = Seen(stat.S_IFREG, 0, 0, 0, 0)
@@ -52,14 +57,27 @@ def look_before(before: Before, judge: Judge) -> None:
     Raises OSError where it cannot be listed itself.
     """
     paths: dict[str, Seen | None] = {}
-    for listing in _listings(before, judge.is_free, MAX_ENTRIES):
-        paths |= dict.fromkeys(listing.free)
-        paths |= {path: Seen(*telling(status)) for path, status in listing.inner.items()}
+    linked: dict[tuple[int, int], list[str]] = {}
+    for listing in _listings(before, MAX_ENTRIES):
+        for path, status in listing.inner.items():
+            is_file = stat.S_ISREG(status.st_mode)
+            paths[path] = None if is_file and judge.is_free(path) else Seen(*telling(status))
+            if is_file and status.st_nlink > 1:
+                linked.setdefault((status.st_ino, status.st_nlink), []).append(path)
+    outside = (names for (_, count), names in linked.items() if len(names) < count)
+    before.shared.extend(_few({path for names in outside for path in names}))
     gits = {path for path, seen in paths.items() if seen and is_git(path)}  # in folders of packages
     before.skipped.extend(gits)
     for path, seen in paths.items():
         if not gits or gits.isdisjoint((*above_of(path), path)):
             before.paths[path] = seen
+
+
+def _few(paths: set[str]) -> list[str]:
+    """Return files, or in their place the folders that hold them, the deepest first, until these are few."""
+    while len(paths) > MAX_SHARED and (depth := max(path.count("/") for path in paths)):
+        paths = {path.rpartition("/")[0] if path.count("/") == depth else path for path in paths}
+    return sorted(outermost(paths))
 
 
 def changes_since(before: Before, copies: Path) -> list[Change]:
@@ -75,18 +93,19 @@ def changes_since(before: Before, copies: Path) -> list[Change]:
     known, gone = before.paths, {*before.paths}
     found = ChangeList(is_bounded=False)
     with closing(Folders(copies)) as beside:
-        for listing in _listings(before, lambda path: known.get(path, True) is None, inf):
-            gone.difference_update(listing.free, listing.inner)
+        for listing in _listings(before, inf):
+            gone.difference_update(listing.inner)
             for path, status in listing.inner.items():
-                seen = known.get(path, _FILE_OF_PACKAGES if path in known else None)
-                if is_touched(seen, status):
+                is_of_packages = path in known and known[path] is None
+                seen = _FILE_OF_PACKAGES if is_of_packages else known.get(path)
+                if is_touched(seen, status) and not (is_of_packages and stat.S_ISREG(status.st_mode)):
                     _compare(found, path, seen, status, listing.folder, beside)
     for path in gone:
         found.remove(path, known[path])
     return found.changes
 
 
-def _listings(before: Before, is_free: Callable[[str], bool], most: float) -> Iterator[Listing]:
+def _listings(before: Before, most: float) -> Iterator[Listing]:
     """Yield what is in the folder now. Folders beyond `most` paths are added to those that are left out.
 
     One that could not be listed before is opened if it changed since.
@@ -100,8 +119,8 @@ def _listings(before: Before, is_free: Callable[[str], bool], most: float) -> It
             return None
         return status if before.paths and before.paths.get(path) != telling(status) else AS_IT_IS
 
-    for listing in scan(Path(before.lower), skipped={*before.skipped}, is_free=is_free, enters=enters):
-        count += len(listing.inner) + len(listing.free)
+    for listing in scan(Path(before.lower), skipped={*before.skipped}, enters=enters):
+        count += len(listing.inner)
         yield listing
 
 

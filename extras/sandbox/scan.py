@@ -124,15 +124,12 @@ class Listing(NamedTuple):
     folder: int
     """Its descriptor, open until the next listing is asked for."""
     inner: dict[str, os.stat_result]
-    free: list[str]
-    """Files that are free."""
 
 
 def scan(
     root: Path,
     *,
     skipped: Collection[str] = (),
-    is_free: Callable[[str], bool] | None = None,
     enters: Callable[[str, os.stat_result], os.stat_result | None] = lambda *_: AS_IT_IS,
     is_strict: bool = False,
 ) -> Iterator[Listing]:
@@ -151,7 +148,7 @@ def scan(
             try:
                 above, name = folders.entry(path)
                 with closed_after(open_with_rights(name, above, rights)) as folder:
-                    listing = _listed(path, folder, skipped, is_free)
+                    listing = _listed(path, folder, skipped)
                     if path.count("/") < MAX_DEPTH - 1:
                         yield listing
                         found = listing.inner.items()
@@ -163,21 +160,15 @@ def scan(
                     raise
 
 
-def _listed(
-    path: str, folder: int, skipped: Collection[str], is_free: Callable[[str], bool] | None
-) -> Listing:
-    listing = Listing(path, folder, {}, [])
+def _listed(path: str, folder: int, skipped: Collection[str]) -> Listing:
+    listing = Listing(path, folder, {})
     top = f"{path}/" if path else ""
     with os.scandir(folder) as entries:
         for entry in entries:
-            here = f"{top}{entry.name}"
-            if here in skipped:
+            if (here := f"{top}{entry.name}") in skipped:
                 continue
             try:
-                if is_free and is_free(here) and entry.is_file(follow_symlinks=False):
-                    listing.free.append(here)
-                else:
-                    listing.inner[here] = entry.stat(follow_symlinks=False)
+                listing.inner[here] = entry.stat(follow_symlinks=False)
             except FileNotFoundError:  # somebody removes it just now
                 continue
     return listing

@@ -100,6 +100,7 @@ TAKEN: list[tuple[str, str, str]] = [
     ("cd node_modules; mv a b; mkdir -p a/c; ln -s / a/c/out; mkfifo p; rm b/x.js", "?", ""),
     ("echo evil > other", "", ".npmrc"),
     ("ln -s /etc out; ln -s ../.. src/up; ln -s out/x a; ln -s mine/x b; mkfifo p", "", "a b out p src/up"),
+    ("truncate -s 300M holes; chmod 755 holes; truncate -s 1M small; chmod 755 small", "small", "holes"),
     ("chmod 4755 src/app.py || true; touch sticky; chmod 1777 sticky", "", "?"),
     ("mkdir new new/__pycache__; echo evil | tee pkg/__pycache__/m.pyc > new/__pycache__/n.pyc", "", ""),
 ]  # fmt: skip

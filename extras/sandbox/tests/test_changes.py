@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from extras.sandbox.tests.overlay import Overlay, overlay
 from skills_agent.sandbox.changes import judge
 from skills_agent.sandbox.layer import Layer, changes
+from skills_agent.sandbox.obeyed import ObeyedFiles
 from skills_agent.skills.scripts.changes import Change, JudgedChange
 
 BEFORE = r"""
@@ -82,6 +84,8 @@ ASK = {
     "printf x > new; chmod 711 new": "new",
     "echo evil >> build/release.sh": "build/release.sh",
     "cp /bin/true scripts/deploy.sh": "scripts/deploy.sh",
+    "cp /bin/true mine/own.sh": "mine/own.sh",
+    "rm mine/link; cp /bin/true mine/link": "mine/link mine/link",
     "rm run; printf '#!/bin/sh' > run": "run",
     "echo evil >> mine/own.sh": "mine/own.sh",
     "rm run; ln -s node_modules/.bin/x run": "run run",
@@ -183,7 +187,8 @@ def over(shared: Overlay) -> Overlay:
 
 
 def judged(over: Overlay, **more: object) -> list[JudgedChange]:
-    return judge(changes(over.layer), over.layer, more=["agent.cfg"], **more)  # type: ignore[arg-type]
+    elsewhere = ObeyedFiles(over.lower, ["agent.cfg"]).look().elsewhere
+    return judge(changes(over.layer), over.layer, more=["agent.cfg"], elsewhere=elsewhere, **more)  # type: ignore[arg-type]
 
 
 def paths(found: list[JudgedChange], decision: str) -> list[str]:
@@ -236,12 +241,22 @@ def test_without_a_repository_nobody_says_that_a_build_is_one(tmp_path: Path) ->
         assert paths(judged(over), "ask") == ["build/own.sh", "prog", "prog2"]
 
 
+def test_what_nobody_compiled_is_known_from_copies_where_the_folder_is_changed_already(
+    over: Overlay, tmp_path: Path
+) -> None:
+    (tmp_path / "compiled").write_text("#!/bin/sh")
+    over.run("cp /bin/false compiled")
+    assert paths(judged(over), "allow") == ["compiled"]
+    found = judge(changes(over.layer), replace(over.layer, originals=tmp_path), elsewhere={})
+    assert paths(found, "ask") == ["compiled"]
+
+
 def test_links_of_a_threads_own_folder_may_lead_into_the_workspace(over: Overlay) -> None:
     layer = Layer(over.lower / "data", over.layer.content / "data", 0)
     over.run("ln -s ../src data/src; ln -s ../.. data/up; echo x > data/.envrc")
-    assert paths(judge(changes(layer), layer, workspace=over.lower), "deny") == ["up"]
-    assert paths(judge(changes(layer), layer), "deny") == ["src", "up"]
-    found = judge(changes(layer), layer, workspace=over.lower, more=["/data/src"])
+    assert paths(judge(changes(layer), layer, workspace=over.lower, elsewhere={}), "deny") == ["up"]
+    assert paths(judge(changes(layer), layer, elsewhere={}), "deny") == ["src", "up"]
+    found = judge(changes(layer), layer, workspace=over.lower, more=["/data/src"], elsewhere={})
     assert paths(found, "ask") == [".envrc", "src"]
 
 
@@ -310,4 +325,4 @@ def test_a_link_that_leads_out_once_it_is_there_was_denied(
 
 
 def test_nothing_is_decided_about_no_changes(tmp_path: Path) -> None:
-    assert judge([], Layer(tmp_path / "missing", tmp_path, 0)) == []
+    assert judge([], Layer(tmp_path / "missing", tmp_path, 0), elsewhere={}) == []

@@ -214,6 +214,22 @@ def test_what_a_script_makes_for_other_programs_is_taken_back_and_told(sandboxed
     )  # else read-only
 
 
+@pytest.mark.parametrize("count", [1, 150])
+def test_files_with_names_elsewhere_are_read_only_in_the_folder_itself(sandboxed: Host, count: int) -> None:
+    """As those of pnpm, uv and Bun, which are the same in the cache of the user."""
+    store = sandboxed.place / "outside/store"
+    for file in (store, sandboxed.work / "node_modules/.pnpm/a/x0", sandboxed.work / "mine"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    os.link(sandboxed.work / "mine", sandboxed.work / "node_modules/mine")
+    for number in range(count):
+        os.link(store, sandboxed.work / f"node_modules/.pnpm/a/x{number + 1}")
+    sandboxed.run("cd node_modules; echo evil | tee .pnpm/a/x* mine > new; mv .pnpm p")
+    assert store.read_text() == ""
+    assert (sandboxed.work / "mine").read_text() == "evil\n"
+    assert names_in(sandboxed.work / "node_modules") == [".pnpm", "mine", "new"]
+
+
 def test_more_repositories_than_can_be_kept_from_a_script_refuse_the_run(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match="workdir = thread"):
         work_folders(tmp_path, {}, {tmp_path: [f"p{number}/.git" for number in range(301)]})
