@@ -19,9 +19,7 @@ from tests.contracts.runner_contract import ENVIRONMENT, MakeRunner, line, reque
 from tests.waiting import until
 
 
-def test_files_that_the_script_writes_are_listed_with_their_sizes(
-    make_runner: MakeRunner, place: Path
-) -> None:
+def test_files_that_a_script_writes_are_listed_with_sizes(make_runner: MakeRunner, place: Path) -> None:
     for name in ("old.txt", "changed.txt"):
         (place / "work" / name).write_text("old")
     body = "mkdir sub; echo hello >sub/new.txt; echo more >>changed.txt; cat old.txt >/dev/null"
@@ -115,9 +113,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_what_is_copied_of_a_skill_can_be_filled_in_and_removed(
-    make_runner: MakeRunner, place: Path, name: str
-) -> None:
+def test_what_is_copied_of_a_skill_can_be_changed(make_runner: MakeRunner, place: Path, name: str) -> None:
     """By the modes: root writes to every file, whatever they are."""
     if name.endswith("mjs") and not shutil.which("node", path=ENVIRONMENT["PATH"]):
         pytest.skip("node is not installed")
@@ -134,9 +130,7 @@ def test_what_is_copied_of_a_skill_can_be_filled_in_and_removed(
     assert all(each.stat().st_mode & stat.S_IWUSR for each in copied)
 
 
-def test_a_script_changes_no_snapshot_and_what_it_lost_is_listed(
-    make_runner: MakeRunner, place: Path
-) -> None:
+def test_a_script_changes_no_snapshot_and_is_told_so(make_runner: MakeRunner, place: Path) -> None:
     """Without a sandbox it gets a copy, in one the snapshot is read-only."""
     body = 'echo more >>"$SKILL_DIR/log.txt"; rm "$SKILL_DIR/other.txt"; true'
     request = request_for(place, body, name="write.sh")
@@ -182,9 +176,7 @@ print("-and-on")
     assert not any(b"very-secr" in chunk and b"-and-on" not in chunk for _, chunk in told)
 
 
-def test_a_run_in_the_background_takes_no_turn_of_others_and_undoes_nothing_of_theirs(
-    make_runner: MakeRunner, place: Path
-) -> None:
+def test_a_run_in_the_background_leaves_others_alone(make_runner: MakeRunner, place: Path) -> None:
     runner, ends, work = make_runner(max_parallel=1), Event(), place / "work"
     begins = line(place, "touch begun; sleep 600")
     waits = replace(begins, in_background=True, stop=lambda: "request" if ends.is_set() else None)

@@ -36,9 +36,7 @@ def request_for(
     return ScriptRequest("demo", script, args, stdin, place / "work")
 
 
-def test_exit_code_both_streams_and_the_level_of_isolation_come_back(
-    make_runner: MakeRunner, place: Path
-) -> None:
+def test_exit_code_streams_and_isolation_come_back(make_runner: MakeRunner, place: Path) -> None:
     runner = make_runner()
     body = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
     request = request_for(place, body)
@@ -80,9 +78,7 @@ def test_a_shell_script_runs_as_in_a_shell(
     assert (result.stdout, result.exit_code) == (stdout, code)
 
 
-def test_the_script_works_in_the_work_directory_and_leaves_its_folder_as_it_was(
-    make_runner: MakeRunner, place: Path
-) -> None:
+def test_a_script_works_in_the_work_directory_alone(make_runner: MakeRunner, place: Path) -> None:
     (place / "skill" / "beside.py").write_text("VALUE = 5")
     body = "import beside; print(beside.VALUE); open('made.txt', 'w').write('x')"
     assert make_runner().run(request_for(place, body)).stdout == "5\n"
@@ -105,9 +101,7 @@ def test_the_agents_own_stdin_is_not_the_scripts(make_runner: MakeRunner, place:
     assert result.stdout == "''\n"
 
 
-def test_output_is_utf_8_whatever_the_locale_and_text_where_it_is_not(
-    make_runner: MakeRunner, place: Path
-) -> None:
+def test_output_is_utf_8_and_text_where_it_is_not(make_runner: MakeRunner, place: Path) -> None:
     body = "import sys; print('größe 🚀', flush=True); sys.stdout.buffer.write(b'caf\\xe9 \\xff\\n')"
     assert make_runner().run(request_for(place, body)).stdout == "größe 🚀\ncaf\ufffd \ufffd\n"
 
@@ -154,9 +148,7 @@ def test_endless_output_ends_the_script(make_runner: MakeRunner, place: Path) ->
 
 
 @pytest.mark.parametrize("argument", ["a\0b", "\ud800", "x" * 5_000_000], ids=["nul", "half", "long"])
-def test_an_argument_that_no_process_can_take_is_refused_and_leaves_the_runner_usable(
-    make_runner: MakeRunner, place: Path, argument: str
-) -> None:
+def test_an_argument_that_no_process_takes(make_runner: MakeRunner, place: Path, argument: str) -> None:
     runner = make_runner(max_parallel=1)
     for _ in range(2):
         with pytest.raises(ScriptError, match=r"script\.py"):
@@ -165,7 +157,7 @@ def test_an_argument_that_no_process_can_take_is_refused_and_leaves_the_runner_u
 
 
 @pytest.mark.parametrize("missing", ["script", "work"])
-def test_a_missing_script_or_work_directory_is_refused(
+def test_a_missing_script_or_work_folder_is_refused(
     make_runner: MakeRunner, place: Path, missing: str
 ) -> None:
     request = request_for(place, "")

@@ -62,9 +62,7 @@ def test_a_home_is_there_in_the_next_run_and_in_one_beside_it(make_runner: MakeR
     assert runner.run(replace(request, scratch=None)).stdout == "again\n" * 3
 
 
-def test_what_is_written_to_the_home_and_the_scratch_is_listed_where_it_is(
-    make_runner: MakeRunner, place: Path
-) -> None:
+def test_what_is_written_to_home_and_scratch_is_listed(make_runner: MakeRunner, place: Path) -> None:
     body = 'mkdir -p ~/.config; echo 12 > ~/.config/db; echo 345 > "$SKILL_SCRATCH/part.csv"; echo $HOME'
     result = make_runner().run(request_for(place, body))
     home, scratch = place / "state/home", place / "state/thread/scratch"
@@ -75,9 +73,7 @@ def test_what_is_written_to_the_home_and_the_scratch_is_listed_where_it_is(
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "$TMPDIR"])
-def test_what_is_left_in_the_temporary_folder_is_moved_into_the_scratch(
-    make_runner: MakeRunner, place: Path, folder: str
-) -> None:
+def test_what_is_left_in_tmp_is_moved_into_scratch(make_runner: MakeRunner, place: Path, folder: str) -> None:
     runner = make_runner()
     body = f'mkdir {folder}/out; echo data > "{folder}/out/a.csv"; : > {folder}/empty; echo {folder}'
     request = request_for(place, body)
@@ -108,9 +104,7 @@ def test_without_a_place_to_keep_it_a_file_is_said_to_be_gone(make_runner: MakeR
 @pytest.mark.parametrize("folder", ["$HOME", "$TMPDIR", "$SKILL_SCRATCH", "."])
 @pytest.mark.variants
 @pytest.mark.skipif(find_spec("skills_agent.sandbox") is None, reason="the extra sandbox is not installed")
-def test_what_a_run_adds_is_bounded_wherever_it_writes(
-    make_runner: MakeRunner, place: Path, folder: str
-) -> None:
+def test_what_a_run_adds_is_bounded_everywhere(make_runner: MakeRunner, place: Path, folder: str) -> None:
     body = f'cd "{folder}"; n=0; while :; do n=$((n+1)); : > file$n; done'
     assert make_runner(written_files=500).run(request_for(place, body)).stopped == "files"
 

@@ -157,9 +157,7 @@ def test_skills_are_told_loaded_and_shown_where_they_were_loaded(host: Host, fol
 
 @each_host
 @pytest.mark.parametrize("asked", [{"text": "/billing now"}, {"text": "go", "skills": ["billing"]}])
-def test_a_person_and_a_caller_load_before_the_model_is_asked(
-    host: Host, folder: Path, asked: dict[str, Any]
-) -> None:
+def test_a_person_and_a_caller_load_before_the_model(host: Host, folder: Path, asked: dict[str, Any]) -> None:
     read = Recorder(["done"])
     graph = host(Wanted(read.entries, folder))
     say(graph, **asked)
@@ -236,9 +234,7 @@ def test_loaded_skills_limit_what_may_be_called(host: Host, folder: Path) -> Non
 
 
 @each_host
-def test_what_a_caller_excludes_is_neither_loaded_nor_run_when_called_by_name(
-    host: Host, folder: Path
-) -> None:
+def test_what_a_caller_excludes_is_neither_loaded_nor_run(host: Host, folder: Path) -> None:
     notes, look = Notes(), Notes("look")
     both = (call("load_skill", name=name) for name in ("billing", "style"))
     script = [calls(*both, call("note", text="a"), call("look", text="b")), "done"]
@@ -307,9 +303,7 @@ async def test_all_of_it_works_on_an_event_loop(host: Host, folder: Path) -> Non
 
 @each_host
 @pytest.mark.parametrize(("kind", "taken"), [("approve", ["a", "a"]), ("reject", ["a"])])
-def test_an_effect_that_was_cut_off_is_asked_about(
-    host: Host, folder: Path, kind: str, taken: list[str]
-) -> None:
+def test_an_effect_that_was_cut_off_is_asked(host: Host, folder: Path, kind: str, taken: list[str]) -> None:
     notes = Notes()
     notes.crashes = 1
     script = [calls(call("note", text="a")), "done"]

@@ -68,9 +68,7 @@ def test_a_scan_finds_every_skill_in_path_order_and_again(make_source: MakeSourc
 
 
 @pytest.mark.parametrize("own", ["scripts", "references", "assets", "evals"])
-def test_what_a_skill_keeps_in_its_own_folders_is_no_skill_and_belongs_to_it(
-    make_source: MakeSource, own: str
-) -> None:
+def test_what_a_skill_keeps_in_its_folders_is_no_skill(make_source: MakeSource, own: str) -> None:
     inner = {"SKILL.md": SKILL.format(name="inner"), "notes.md": "n"}
     tree = {
         "outer": {
@@ -108,9 +106,7 @@ def test_a_skill_is_read_up_to_the_limit(make_source: MakeSource) -> None:
     assert root is None or os.fspath(root / "SKILL.md") == path
 
 
-def test_a_skill_is_fetched_whole_and_is_one_snapshot_whatever_source_it_is_from(
-    make_source: MakeSource, tmp_path: Path
-) -> None:
+def test_a_skill_is_fetched_whole_and_is_one_snapshot(make_source: MakeSource, tmp_path: Path) -> None:
     source = make_source(TREE)
     fetched = list(source.fetch(path_of(source, "csv-report")))
     wanted = {path: as_bytes(content) for path, content in TREE["csv-report"].items()}

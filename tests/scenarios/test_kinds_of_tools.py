@@ -50,9 +50,7 @@ async def test_a_function_is_a_tool_and_a_coroutine_works_in_invoke_too(make_age
         assert [each.text for each in result["messages"] if each.type == "tool"] == ["8", "fetched 3"]
 
 
-def test_a_tool_that_the_provider_runs_is_offered_left_out_and_never_called_by_us(
-    server: OpenAIServer, make_agent: MakeAgent
-) -> None:
+def test_a_tool_that_the_provider_runs_is_not_called(server: OpenAIServer, make_agent: MakeAgent) -> None:
     server.answers.append(Completion("found it", [Call("web_search", {"query": "x"}, "call_1")]))
     server.respond = lambda _: Completion("done")
     agent = make_agent(server.chat(use_responses_api=False), tools=[SEARCH], approval="deny")
@@ -100,9 +98,7 @@ def test_the_result_of_a_direct_tool_is_the_answer(server: OpenAIServer, make_ag
 
 
 @pytest.mark.parametrize("other", [call("price", item="nothing"), call("double", number=1)])
-def test_a_direct_tool_that_failed_or_had_company_is_the_models_to_answer(
-    make_agent: MakeAgent, other: dict[str, Any]
-) -> None:
+def test_a_direct_tool_that_failed_or_had_company(make_agent: MakeAgent, other: dict[str, Any]) -> None:
     agent = make_agent([calls(call("price", item="tea"), other), "done"], tools=[price, double], **FREE)
     done = agent.say("go")
     assert (done["answer"], isinstance(done["messages"][-1], AIMessage)) == ("done", True)

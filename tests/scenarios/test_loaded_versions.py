@@ -68,9 +68,7 @@ def test_a_pinned_thread_reads_and_runs_what_it_loaded(
     assert "Unload and load it to use what is there now." in last_of(agent, "run_script")
 
 
-def test_going_on_from_an_earlier_checkpoint_runs_the_version_of_then(
-    make_agent: MakeAgent, skill: Path
-) -> None:
+def test_an_earlier_checkpoint_runs_the_version_of_then(make_agent: MakeAgent, skill: Path) -> None:
     script = [LOAD, "loaded", RUN, "ran", RUN, "ran"]
     agent = make_agent(script, sandbox="off", on_change="refresh", **FREE)
     agent.say("go")

@@ -83,16 +83,12 @@ ONE_FORM = "`response_format` takes a pydantic model"
         pytest.param({"response_format": {**FORM, "type": "objekt"}}, "no JSON", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_refused_when_the_graph_is_built(
-    workspace: Path, parts: dict[str, Any], says: str
-) -> None:
+def test_what_cannot_be_used_is_refused(workspace: Path, parts: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         build_graph(Settings(workspace=workspace), **{"model": ScriptedChatModel(["done"]), **parts})
 
 
-def test_tools_may_be_none_or_any_iterable_and_help_explains_what_a_program_may_bring(
-    workspace: Path,
-) -> None:
+def test_tools_may_be_none_or_any_iterable_and_help_explains_all(workspace: Path) -> None:
     build_graph(Settings(workspace=workspace), tools=None).compile()
     build_graph(Settings(workspace=workspace), tools=iter([weather])).compile()  # type: ignore[arg-type]
     page, misspelt = build_graph.__doc__ or "", {"approver": ()}
@@ -114,9 +110,7 @@ def test_what_is_no_settings_is_named(settings: Any, said: str) -> None:
     assert said in str(told.value)
 
 
-def test_a_folder_that_is_not_there_is_refused_and_not_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = tmp_path / "projekt"
     with pytest.raises(SettingsError, match=r"Setting workspace \(from code\): there is no folder"):
         build_graph(Settings(workspace=nowhere))
@@ -145,9 +139,7 @@ def test_it_runs_without_a_checkpointer_and_without_a_context(workspace: Path) -
 
 
 @pytest.mark.parametrize("configurable", [{}, {"thread_id": None}, {"thread_id": True}, {"thread_id": ["1"]}])
-async def test_a_run_that_names_no_thread_is_refused_before_anything_runs(
-    workspace: Path, configurable: dict[str, Any]
-) -> None:
+async def test_a_run_that_names_no_thread_is_refused(workspace: Path, configurable: dict[str, Any]) -> None:
     agent, question = agent_of(workspace), AgentInput(messages=[HumanMessage("Is it?")])
     config: Any = {"configurable": configurable}
     with pytest.raises(ThreadError, match=r'"thread_id": "1"'):
@@ -176,9 +168,7 @@ async def test_a_thread_may_be_named_by_a_number_or_a_uuid(workspace: Path, thre
 
 
 @pytest.mark.parametrize("kind", [["text"], {"text": 1}, None])
-def test_a_message_that_langchain_fails_at_is_refused_before_it_is_kept(
-    make_agent: MakeAgent, kind: object
-) -> None:
+def test_a_message_that_langchain_fails_at_is_not_kept(make_agent: MakeAgent, kind: object) -> None:
     agent = make_agent(["yes", "yes"])
     agent.say("Is it?")
     before = agent.state

@@ -47,9 +47,7 @@ def skill(folder: Path, name: str, fields: str) -> None:
     write_skill(folder, name, f"Counts {name}.\n{fields}")
 
 
-def test_the_model_of_a_loaded_skill_is_asked_until_it_is_unloaded_and_each_is_counted(
-    asked: MakeAsked, skills_dir: Path
-) -> None:
+def test_the_model_of_a_skill_is_asked_until_it_is_unloaded(asked: MakeAsked, skills_dir: Path) -> None:
     skill(skills_dir, "alpha", "model: openai/second")
     agent = asked()
     assert [say(agent, text) for text in ("hello", "/alpha go")] == ["I am first.", "I am second."]
@@ -62,9 +60,7 @@ def test_the_model_of_a_loaded_skill_is_asked_until_it_is_unloaded_and_each_is_c
     assert sum(each["input_tokens"] for each in usage["by_model"].values()) == usage["thread"]["input_tokens"]
 
 
-def test_the_skill_that_was_loaded_last_decides_but_for_who_calls_the_agent_and_its_receipt_says_so(
-    asked: MakeAsked, skills_dir: Path
-) -> None:
+def test_the_skill_that_was_loaded_last_decides_but_for_callers(asked: MakeAsked, skills_dir: Path) -> None:
     for name, model in (("alpha", SECOND), ("beta", "third"), ("gamma", "inherit"), ("delta", SECOND)):
         skill(skills_dir, name, f"model: {model}")
     agent = asked()
@@ -78,7 +74,7 @@ def test_the_skill_that_was_loaded_last_decides_but_for_who_calls_the_agent_and_
     assert say(agent, "go on") == "I am second."
 
 
-def test_a_skill_that_runs_by_itself_has_its_model_there_alone(
+def test_a_skill_that_runs_alone_has_its_model(
     asked: MakeAsked, server: OpenAIServer, skills_dir: Path
 ) -> None:
     skill(skills_dir, "alpha", "model: second\neffort: low\ncontext: fork")
@@ -195,9 +191,7 @@ def test_a_model_that_gives_no_answer_is_told_once_a_turn_counted_and_the_operat
     assert counted == {FIRST: 44, **({SECOND: 2 * lost} if lost else {})}
 
 
-def test_older_turns_are_summed_up_by_the_model_that_reads_them_and_for_its_window(
-    asked: MakeAsked, workspace: Path, skills_dir: Path
-) -> None:
+def test_older_turns_are_summed_up_by_that_model(asked: MakeAsked, workspace: Path, skills_dir: Path) -> None:
     skill(skills_dir, "alpha", "model: second")
     agent = asked(context_window=6_000)
     for text in ("/alpha go", *["word " * 2_000] * 4):
@@ -209,9 +203,7 @@ def test_older_turns_are_summed_up_by_the_model_that_reads_them_and_for_its_wind
     assert windows[0] != windows[1]
 
 
-def test_the_effort_of_a_skill_reaches_the_server_and_one_that_it_refuses_is_left_out(
-    asked: MakeAsked, server: OpenAIServer, skills_dir: Path
-) -> None:
+def test_the_effort_of_a_skill_is_sent(asked: MakeAsked, server: OpenAIServer, skills_dir: Path) -> None:
     for name, effort in (("alpha", "High"), ("beta", "low"), ("gamma", "hard")):
         skill(skills_dir, name, f"effort: {effort}")
     agent = asked()

@@ -71,7 +71,7 @@ USELESS = [
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_what_answers_nothing_is_asked_again_once_with_what_is_missing(
+def test_what_answers_nothing_is_asked_again(
     reader: MakeReader, server: OpenAIServer, streamed: bool
 ) -> None:
     for useless in USELESS:
@@ -88,9 +88,7 @@ def test_what_answers_nothing_is_asked_again_once_with_what_is_missing(
     assert len(server.requests) == 2 * len(USELESS)
 
 
-def test_behind_a_result_the_hint_is_a_part_of_it_and_no_message(
-    reader: MakeReader, server: OpenAIServer
-) -> None:
+def test_behind_a_result_the_hint_is_a_part_of_it(reader: MakeReader, server: OpenAIServer) -> None:
     """Mistral's template refuses a user's message behind the result of a tool."""
     agent = reader(Completion(calls=[READ]), Completion(""), Completion("Milk."))
     assert ask(agent)["answer"] == "Milk."
@@ -100,9 +98,7 @@ def test_behind_a_result_the_hint_is_a_part_of_it_and_no_message(
     assert second[-1]["content"].startswith(f"{first[-1]['content']}\n\nYour last reply was empty.")
 
 
-def test_what_is_said_again_behind_a_result_is_asked_again_and_taken_if_it_is_said_once_more(
-    reader: MakeReader, server: OpenAIServer
-) -> None:
+def test_what_is_said_again_is_asked_once_more_and_taken(reader: MakeReader, server: OpenAIServer) -> None:
     """A small model announces a call, and behind its result announces it again."""
     again = Completion("I will read it.")
     announced = again._replace(calls=[READ])
@@ -127,9 +123,7 @@ def test_a_reply_that_is_empty_twice_is_an_error_and_the_thread_goes_on(
     assert len(server.requests) == 3 + 1  # not asked again over the budget
 
 
-def test_calls_that_stay_text_are_not_run_and_the_person_reads_what_the_server_needs(
-    reader: MakeReader, workspace: Path
-) -> None:
+def test_calls_that_stay_text_are_not_run(reader: MakeReader, workspace: Path) -> None:
     text = json.dumps({"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}})
     with pytest.raises(ModelCallError, match=r"--jinja.*--tool-call-parser"):
         ask(reader(Completion(text), Completion(text), **FREE))
@@ -153,9 +147,7 @@ ANSWERS = [
 ]
 
 
-def test_json_and_markup_that_a_person_asked_for_are_answers(
-    reader: MakeReader, server: OpenAIServer
-) -> None:
+def test_json_and_markup_that_was_asked_for_is_an_answer(reader: MakeReader, server: OpenAIServer) -> None:
     for answer in ANSWERS:
         assert ask(reader(Completion(answer)))["answer"] == answer
     assert len(server.requests) == len(ANSWERS)

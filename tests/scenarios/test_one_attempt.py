@@ -76,9 +76,7 @@ def test_the_same_answer_sent_again_and_again_is_oneattempt(agent: Agent, notes:
     assert notes.taken == ["n", "n", "n"]
 
 
-def test_a_question_that_was_answered_before_a_crash_is_open_nowhere_and_asked_anew_in_a_stream(
-    agent: Agent, notes: Notes
-) -> None:
+def test_a_question_that_was_answered_before_a_crash_is_open_nowhere(agent: Agent, notes: Notes) -> None:
     answer = {agent.state.interrupts[0].id: APPROVE}
     crash(agent, notes, answer)
     assert (agent.state.interrupts, status_of(agent.state)) == ((), "unfinished")
@@ -103,9 +101,7 @@ def test_an_answer_without_an_id_approves_the_first_attempt_alone(agent: Agent, 
     assert (agent.values["answer"], notes.taken) == ("done", ["n", "n"])
 
 
-def test_an_answer_to_a_question_of_the_tool_itself_is_none_about_its_outcome(
-    make_agent: MakeAgent, notes: Notes
-) -> None:
+def test_an_answer_to_the_tools_own_question_is_another(make_agent: MakeAgent, notes: Notes) -> None:
     notes.question = "sure?"
     agent = make_agent(SCRIPT, tools=[notes.tool], **ASKS_OF_RUNS)
     agent.say("go")

@@ -90,9 +90,7 @@ async def test_the_asynchronous_calls_are_refused_too(running: Agent) -> None:
         await running.graph.aupdate_state(running.config, {"skills": []}, as_node="answer")
 
 
-def test_the_thread_is_free_when_its_run_has_ended_however_it_ended(
-    make_agent: MakeAgent, saver: Any
-) -> None:
+def test_a_thread_is_free_however_its_run_ended(make_agent: MakeAgent, saver: Any) -> None:
     agent = make_agent(["one", "two", "three"], checkpointer=saver)
     agent.say("1")
     left: Any = agent.graph.stream(GO, agent.config)
@@ -108,9 +106,7 @@ def test_the_thread_is_free_when_its_run_has_ended_however_it_ended(
     assert agent.values["answer"] == "three"
 
 
-async def test_a_stream_that_is_left_gives_the_thread_back_once_what_it_did_has_ended(
-    make_agent: MakeAgent,
-) -> None:
+async def test_a_stream_that_is_left_gives_the_thread_back(make_agent: MakeAgent) -> None:
     ended: list[bool] = []
 
     @tool

@@ -67,9 +67,7 @@ def test_a_whole_run_keeps_the_protocol(agent: Agent, server: OpenAIServer) -> N
     assert len(text) // 4 <= 1_200
 
 
-async def test_a_whole_run_keeps_the_protocol_asynchronously_and_streamed(
-    agent: Agent, server: OpenAIServer
-) -> None:
+async def test_a_streamed_run_keeps_the_protocol(agent: Agent, server: OpenAIServer) -> None:
     server.answers.extend(ANSWERS)
     asked: Any = {"messages": [HumanMessage("How many apples?")]}
     _ = [part async for part in agent.graph.astream(asked, agent.config, stream_mode="messages")]
@@ -122,9 +120,7 @@ def test_each_event_loop_of_a_program_has_its_own_connections(workspace: Path, s
         error(500, "oops"),
     ],
 )
-def test_a_failing_provider_is_told_in_one_sentence_and_the_turn_can_go_on(
-    agent: Agent, server: OpenAIServer, trouble: Raw
-) -> None:
+def test_a_failing_provider_is_told_in_a_sentence(agent: Agent, server: OpenAIServer, trouble: Raw) -> None:
     server.answers.extend([trouble, trouble])
     with pytest.raises(ModelCallError) as failed:
         agent.say("hi")

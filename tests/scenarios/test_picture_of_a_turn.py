@@ -103,9 +103,7 @@ STORIES: dict[str, Story] = {
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_turn_begins_with_discover_and_ends_with_answer(
-    make_agent: MakeAgent, skills_dir: Path, story: str
-) -> None:
+def test_each_turn_is_discover_to_answer(make_agent: MakeAgent, skills_dir: Path, story: str) -> None:
     replies, sent, settings, expected = STORIES[story]
     skill = write_skill(skills_dir, "alpha", "Does alpha.", "Old.") / "SKILL.md"
     agent = make_agent(replies, **settings)
@@ -124,9 +122,7 @@ def test_a_turn_begins_with_discover_and_ends_with_answer(
 
 @pytest.mark.parametrize("when", ["interrupt_before", "interrupt_after"])
 @pytest.mark.parametrize("node", ["discover", "decide", "answer"])
-def test_a_client_stops_at_each_step_of_a_plain_turn_and_goes_on(
-    make_agent: MakeAgent, when: str, node: str
-) -> None:
+def test_a_client_stops_at_each_step_and_goes_on(make_agent: MakeAgent, when: str, node: str) -> None:
     agent = make_agent(["Hello."])
     plain = ["discover", "decide", "answer"]
     at = plain.index(node) + (when == "interrupt_after")
@@ -165,9 +161,7 @@ class Unsteady:
 
 
 @pytest.mark.parametrize("is_same", [False, True])
-def test_a_turn_whose_model_failed_is_made_again_or_is_a_turn_of_its_own(
-    make_agent: MakeAgent, is_same: bool
-) -> None:
+def test_a_turn_whose_model_failed_goes_on_or_is_one(make_agent: MakeAgent, is_same: bool) -> None:
     agent = make_agent([Unsteady("Fine.")])
     with pytest.raises(RuntimeError, match="no answer"):
         agent.say("One?")

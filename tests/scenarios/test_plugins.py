@@ -117,9 +117,7 @@ def test_what_was_loaded_is_what_runs_after_the_plugin_changed(make: Any, plugin
     assert [each["change"] for each in agent.values["catalog"]["changed"]] == ["changed"]
 
 
-def test_the_question_names_the_script_and_a_grant_ends_when_the_plugin_changes(
-    make: Any, plugin: Path
-) -> None:
+def test_the_question_names_the_plugin_whose_change_ends_a_grant(make: Any, plugin: Path) -> None:
     agent = make([run(f"{plugin}/scripts/x.py"), "done"] * 3, on_change="refresh")
     agent.say("go")
     assert "${CLAUDE_PLUGIN_ROOT}/scripts/x.py" in agent.question
@@ -138,9 +136,7 @@ OWN = "scripts/own.py"
 @pytest.mark.parametrize(
     "path", ["{plugin}/skills/deploy/scripts/own.py", "$CLAUDE_PLUGIN_ROOT/skills//deploy/./scripts/own.py"]
 )
-def test_a_script_of_the_skill_that_is_spelled_through_the_plugin_is_banned_with_it(
-    make: Any, plugin: Path, path: str
-) -> None:
+def test_a_script_spelled_through_the_plugin_is_banned(make: Any, plugin: Path, path: str) -> None:
     banned = (f"run_script({OWN})",)
     agent = make([run(path.format(plugin=plugin)), "done"], exclude_tools=banned, **FREE)
     agent.say("go")
@@ -155,9 +151,7 @@ def test_nothing_beside_the_plugin_is_run(make: Any, plugin: Path) -> None:
     assert ["exit code" in each.text for each in agent.tool_messages("run_script")] == [False] * len(paths)
 
 
-def test_trust_in_a_skill_of_the_workspace_ends_when_its_plugin_changes_which_is_protected(
-    make_agent: MakeAgent, workspace: Path, plugin: Path
-) -> None:
+def test_trust_in_a_skill_ends_with_its_plugin(make_agent: MakeAgent, workspace: Path, plugin: Path) -> None:
     own = workspace / ".agents" / "skills" / "tools"
     own.parent.mkdir(parents=True)
     plugin.rename(own)
@@ -176,9 +170,7 @@ def test_trust_in_a_skill_of_the_workspace_ends_when_its_plugin_changes_which_is
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_a_plugin_that_is_the_workspace_is_used_as_it_is_there(
-    make_agent: MakeAgent, workspace: Path, sandbox: str
-) -> None:
+def test_a_plugin_that_is_the_workspace(make_agent: MakeAgent, workspace: Path, sandbox: str) -> None:
     write_skill(
         workspace / "skills", "deploy", "Deploys.", "See ${CLAUDE_PLUGIN_ROOT}.", scripts__where_py=WHERE
     )

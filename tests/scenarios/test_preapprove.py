@@ -84,9 +84,7 @@ def test_what_is_asked_about(
     assert asked(*wanted, loads=loads, allowed_tools=mode or "preapprove")[0] == questions
 
 
-def test_preapproval_does_not_lift_what_is_refused_nor_count_for_what_is_not_loaded(
-    asked: Any, users: Path
-) -> None:
+def test_preapproval_lifts_no_refusal_and_counts_for_loaded_skills(asked: Any, users: Path) -> None:
     declare(users, "alpha", "disallowed-tools: Write(out/*)")
     declare(users, "beta", "allowed-tools: Write")
     questions, agent = asked(WRITE, OTHER, call("write_file", path=3))
@@ -94,9 +92,7 @@ def test_preapproval_does_not_lift_what_is_refused_nor_count_for_what_is_not_loa
     assert [each.status for each in agent.tool_messages("write_file")] == ["error", "error"]
 
 
-def test_trust_in_a_project_skill_lets_it_preapprove_until_it_changes(
-    asked: Any, skills_dir: Path, tmp_path: Path
-) -> None:
+def test_trust_lets_a_skill_preapprove_until_it_changes(asked: Any, skills_dir: Path, tmp_path: Path) -> None:
     folder = declare(skills_dir, "alpha", "allowed-tools: run_script")
     trust = TrustList(trust_file_of(Settings(home=tmp_path / "home")))
     trust.add(folder)
@@ -125,9 +121,7 @@ class Noting(ControlledRunner):
         return super().run(request)
 
 
-def test_a_question_promises_no_more_of_a_trusted_folder_than_the_run_gives(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_a_question_promises_no_more_than_the_run_gives(make_agent: MakeAgent, skills_dir: Path) -> None:
     """Network and secrets go by the source: trusting a folder must not show them, or give them."""
     folder = declare(skills_dir, "alpha")
     runner = Noting()

@@ -50,9 +50,7 @@ def test_the_prompt_only_grows_at_its_end_but_for_an_unload(make_agent: MakeAgen
     assert "now: load." in str(recorder.prompts[1][-1].content)
 
 
-def test_what_is_left_of_a_budget_is_said_at_the_end_of_a_result_and_stays_there(
-    make_agent: MakeAgent,
-) -> None:
+def test_what_is_left_of_a_budget_is_said_at_the_end_and_stays_there(make_agent: MakeAgent) -> None:
     steps = [calls(call("list_dir", path="./" * number)) for number in range(1, 4)]
     recorder = Recorder([*steps, "done", "again"])
     agent = make_agent(recorder.entries, max_model_calls=4)

@@ -70,9 +70,7 @@ def test_what_was_said_in_advance_does_not_answer(
 
 
 @pytest.mark.parametrize("args", [[".git/config"], "--to .git/config", '["\\u002egit/config"]'])
-def test_yes_does_not_answer_a_script_whose_arguments_name_one(
-    make_agent: MakeAgent, skills_dir: Path, args: object
-) -> None:
+def test_yes_does_not_answer_for_arguments(make_agent: MakeAgent, skills_dir: Path, args: object) -> None:
     write_skill(skills_dir, "writer", "Writes.", scripts__run_py="print('ran')")
     named = call("run_script", skill="writer", path="scripts/run.py", args=args)
     agent = make_agent([calls(named), "done"], **FREE)
@@ -80,9 +78,7 @@ def test_yes_does_not_answer_a_script_whose_arguments_name_one(
     assert "Protected path" in agent.question
 
 
-def test_neither_a_grant_nor_a_skill_answers_it_and_an_approver_only_if_it_says_so(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+def test_no_grant_or_skill_answers_it_and_few_approvers(make_agent: MakeAgent, workspace: Path) -> None:
     agent = make_agent([calls(PLAIN), calls(GIT), calls(GIT), "done"])
     agent.say("go")
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})

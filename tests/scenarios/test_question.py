@@ -106,9 +106,7 @@ def test_a_file_that_changed_after_the_question_is_not_overwritten(
 
 
 @needs_shell
-def test_nobody_is_asked_about_a_call_of_a_skill_that_is_not_loaded(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_nobody_is_asked_about_a_skill_not_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
     """A person was asked to approve a script of a skill that there was not, and approving it ran nothing."""
     write_skill(skills_dir, "beta", "Counts pears.", scripts__x_py="print(1)")
     wanted = [

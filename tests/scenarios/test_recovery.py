@@ -114,7 +114,7 @@ def test_a_killed_call_goes_on_as_its_tool_declares(
 
 
 @pytest.mark.parametrize("recovery", ["retry", "by key", "look"])
-def test_what_is_turned_off_since_is_not_run_again_and_what_looks_is_believed_without_a_person(
+def test_what_is_turned_off_since_is_not_run_again(
     make_agent: MakeAgent, tmp_path: Path, recovery: str
 ) -> None:
     bank = kill(make_agent, tmp_path, recovery, "before")

@@ -78,9 +78,7 @@ def test_an_answered_request_gives_its_answer_without_a_model_call(make_agent: M
     assert (replies.asked, agent.state.config) == (1, before)
 
 
-def test_an_earlier_request_gives_its_own_answer_and_leaves_the_open_question_alone(
-    make_agent: MakeAgent,
-) -> None:
+def test_an_earlier_request_gives_its_answer_beside_an_open_question(make_agent: MakeAgent) -> None:
     replies = Replies("one", calls(WRITE), "done")
     agent = make_agent(replies.script)
     ask(agent, "q1", "r1")

@@ -94,9 +94,7 @@ async def test_the_answer_is_an_object_of_the_hosts_class_on_every_path(make: An
         (Price, '```json\n{"cents": 5}\n```', Price(5)),
     ],
 )
-def test_a_form_may_be_of_many_kinds_and_the_answer_a_call_or_a_text(
-    make: Any, form: Any, reply: Any, expected: Any
-) -> None:
+def test_a_form_may_be_of_many_kinds(make: Any, form: Any, reply: Any, expected: Any) -> None:
     result = make([reply], form).run(asked())
     assert result["structured_response"] == expected
     assert not isinstance(reply, str) or result["answer"] == reply
@@ -110,9 +108,7 @@ def test_a_form_may_be_of_many_kinds_and_the_answer_a_call_or_a_text(
         (CITY, {"city": 7}, "city: 7 is not of type 'string'"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_sent_back_with_the_reason(
-    make: Any, form: Any, wrong: Any, says: str
-) -> None:
+def test_an_answer_that_does_not_fit_is_sent_back(make: Any, form: Any, wrong: Any, says: str) -> None:
     name, right = ("Town", {"city": "Ulm"}) if form is CITY else ("Report", PLAIN)
     result = make([calls(call(name, **wrong)), calls(call(name, **right))], form).run(asked())
     assert result["structured_response"] in ({"city": "Ulm"}, REPORT)

@@ -71,9 +71,7 @@ def test_a_person_is_asked_about_the_tool_and_the_model_reads_call_tool(make_age
     assert '"weather"' not in recorder.texts[1]
 
 
-def test_a_skill_that_brings_a_tool_leaves_the_tools_and_earlier_messages_of_a_request_as_they_are(
-    make_agent: MakeAgent, server: OpenAIServer
-) -> None:
+def test_a_tool_of_a_skill_leaves_requests_as_they_are(make_agent: MakeAgent, server: OpenAIServer) -> None:
     for number, each in enumerate((call("load_skill", name="plain"), LOAD, TAKE)):
         server.answers.append(Completion(calls=[Call(each["name"], each["args"], f"c{number}")]))
     server.answers.append(Completion("done"))
@@ -116,9 +114,7 @@ def test_a_tool_is_refused_that_no_active_skill_brings_or_that_somebody_left_out
     assert told.text.startswith(says)
 
 
-def test_arguments_are_checked_and_a_model_may_call_a_tool_of_an_active_skill_directly(
-    make_agent: MakeAgent,
-) -> None:
+def test_arguments_are_checked_and_a_tool_may_be_called_directly(make_agent: MakeAgent) -> None:
     given = ({"city": "Oslo"}, '{"town": "Oslo"}', "Oslo")
     made = [
         *(call("call_tool", name="weather", arguments=each) for each in given),
@@ -161,9 +157,7 @@ def test_the_receipt_lint_and_doctor_name_a_tool_that_nobody_registered(
     assert "`weather`" in told  # that skill has other notes for its author
 
 
-def test_a_tool_that_is_killed_after_its_effect_is_asked_about_by_its_name_and_not_run_twice(
-    make_agent: MakeAgent, tmp_path: Path
-) -> None:
+def test_a_tool_that_is_killed_is_asked_about_by_its_name(make_agent: MakeAgent, tmp_path: Path) -> None:
     log = tmp_path / "log"
 
     @tool("take_stock")

@@ -96,9 +96,7 @@ def test_a_manual_skill_follows_the_users_request_only_where_a_trusted_skill_req
     assert reasons == {name: "" if name == "proj" else "proj requires it" for name in loaded}
 
 
-def test_each_slash_command_fills_the_placeholders_anew_in_its_place(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_each_slash_command_fills_placeholders_anew(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "deploy", "Deploys.", "Deploy to $ARGUMENTS.\n")
     agent, read = prompts_of(make_agent, ["done"] * 5)
     agent.say("/deploy prod")
@@ -117,9 +115,7 @@ def test_each_slash_command_fills_the_placeholders_anew_in_its_place(
     assert "Deploy to prod." in read.texts[4]
 
 
-def test_arguments_are_what_a_person_or_the_model_gives_and_nothing_else(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_arguments_are_what_a_person_or_the_model_gives(make_agent: MakeAgent, skills_dir: Path) -> None:
     for name in ("fix", "lint", "test", "form"):
         write_skill(skills_dir, name, "Does.", f"{name} does: [$ARGUMENTS]. Word: $0.\n")
     loads = [calls(call("load_skill", name="form", arguments=each)) for each in ("1", "2", "2")]
@@ -194,9 +190,7 @@ def test_a_skill_that_was_skipped_is_not_said_to_be_unknown(make_agent: MakeAgen
     assert "10,000,000" in refused.text
 
 
-def test_long_instructions_are_cut_at_a_section_and_the_rest_can_be_read(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_long_instructions_are_cut_at_a_section(make_agent: MakeAgent, skills_dir: Path) -> None:
     """cases.md 31."""
     sections = "".join(f"## Part {number}\n" + "line\n" * 18 + f"end {number}\n" for number in range(60))
     write_skill(skills_dir, "long", "Long.", f"# Long\n{sections}")
@@ -274,9 +268,7 @@ def test_the_web_is_offered_once_an_address_is_known(make_agent: MakeAgent, skil
     assert "fetch_url" in offered(make_agent(["done"], system_prompt="Our docs: https://example.org"))
 
 
-def test_a_host_that_brings_an_embedding_model_finds_skills_that_are_like_the_request(
-    make_agent: MakeAgent,
-) -> None:
+def test_an_embedding_model_finds_skills_that_are_like_the_request(make_agent: MakeAgent) -> None:
     names = ("aardvarks", "bookkeeping", "chess", "dancing", "elephants", "spreadsheets")
     skills = {name: {"SKILL.md": f"---\ndescription: All about {name}.\n---\n"} for name in names}
     parts = {"sources": [MemorySource(skills)], "embeddings": NGrams()}
@@ -306,7 +298,7 @@ def test_a_skill_set_is_all_that_a_caller_may_load(make_agent: MakeAgent, skills
         agent.say("go", context=Context(skills="suport"))
 
 
-def test_the_model_is_told_of_a_skill_for_certain_files_once_a_call_names_one(
+def test_a_skill_for_certain_files_is_told_then(
     make_agent: MakeAgent, workspace: Path, skills_dir: Path
 ) -> None:
     write_skill(skills_dir, "typescript", "Types.\npaths: src/**/*.ts, *.tsx")

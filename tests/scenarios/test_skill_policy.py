@@ -79,9 +79,7 @@ def test_what_loaded_skills_allow(agent: Any, mode: Mode, steps: list[Any], ran:
 
 
 @pytest.mark.parametrize("context", [None, Context(enable_skills=False)])
-def test_a_limit_holds_in_the_next_turn_and_where_skills_are_turned_off(
-    agent: Any, context: Context | None
-) -> None:
+def test_a_limit_holds_later_and_where_skills_are_off(agent: Any, context: Context | None) -> None:
     made = agent(load("reader"), "one", calls(WRITE), "two")
     made.say("go")
     made.say("again", context=context)

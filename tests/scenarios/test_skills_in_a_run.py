@@ -27,9 +27,7 @@ def two_skills(skills_dir: Path) -> None:
     write_skill(skills_dir, "beta", "Counts pears.", "# Beta\nSecret word: BLUEBERRY.\n")
 
 
-def test_a_loaded_skill_puts_instructions_resources_and_receipt_in_place_at_once(
-    make_agent: MakeAgent,
-) -> None:
+def test_a_load_puts_instructions_resources_and_receipt_in_place(make_agent: MakeAgent) -> None:
     """cases.md 5, 1."""
     agent = make_agent([calls(ALPHA, content="apples"), "done", "again"])
     result = agent.say("How many apples?")
@@ -48,9 +46,7 @@ def test_a_loaded_skill_puts_instructions_resources_and_receipt_in_place_at_once
     assert "APRICOT" not in receipt.text
 
 
-def test_the_receipt_of_a_skill_for_another_client_says_what_its_tools_are_here(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_a_receipt_says_what_tools_of_others_are_here(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "other", "Other.", "Use the Edit tool. Ask with AskUserQuestion; then WebSearch.")
     here = "Edit: write_file or edit_file; AskUserQuestion: ask_user; WebSearch: not here."
     for excluded, says in (((), here), (("write_file",), "Edit: not here")):

@@ -66,9 +66,7 @@ def test_a_hosts_model_goes_on_behind_them_too(strict: StrictServer, make_agent:
     assert len(strict.refusals) == len({each[:20] for each in strict.refusals})
 
 
-def test_the_system_message_is_the_head_of_the_first_message_where_no_role_is_known(
-    server: OpenAIServer, make_agent: MakeAgent
-) -> None:
+def test_where_no_role_is_known_the_first_message_has_it(server: OpenAIServer, make_agent: MakeAgent) -> None:
     strict = StrictServer(server, "gemma")
     assert make_agent(server.chat()).say("Hello.")["answer"] == "Well."
     refused, taken = (request.body["messages"] for request in server.requests)
@@ -77,9 +75,7 @@ def test_the_system_message_is_the_head_of_the_first_message_where_no_role_is_kn
     assert taken[0]["content"] == f"{refused[0]['content']}\n\nThe user:\n\nHello."
 
 
-def test_what_is_refused_again_is_one_sentence_with_what_helps(
-    server: OpenAIServer, make_agent: MakeAgent
-) -> None:
+def test_what_is_refused_again_is_one_sentence(server: OpenAIServer, make_agent: MakeAgent) -> None:
     server.respond = lambda _: error(400, ALTERNATE)
     with pytest.raises(ModelCallError, match="--chat-template") as caught:
         make_agent(server.chat()).say("Count.")

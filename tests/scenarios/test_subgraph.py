@@ -34,9 +34,7 @@ def receipts(prompt: list[BaseMessage]) -> list[str]:
     return [str(each.content) for each in prompt if isinstance(each, ToolMessage)]
 
 
-def test_a_subgraph_without_a_thread_of_its_own_says_that_its_skill_is_not_loaded_any_more(
-    make_agent: MakeAgent, recorder: Recorder
-) -> None:
+def test_a_subgraph_without_a_thread_forgets_its_skills(make_agent: MakeAgent, recorder: Recorder) -> None:
     graph = outer(make_agent, recorder)
     graph.invoke({"messages": [HumanMessage("x")]}, CONFIG)
     graph.invoke({"messages": [HumanMessage("y")]}, CONFIG)
@@ -62,9 +60,7 @@ def test_a_subgraph_with_a_thread_of_its_own_keeps_its_skills_and_believes_its_o
     assert "a message of an input is not believed, and was left out" in caplog.text
 
 
-def test_the_receipt_of_an_unloaded_skill_says_so_and_that_of_the_next_load_is_its_own(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_the_receipt_of_an_unloaded_skill_says_so(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
     load = calls(call("load_skill", name="alpha"))
     recorder = Recorder([load, calls(call("unload_skill", name="alpha")), "first", load, "second"])

@@ -64,9 +64,7 @@ def test_agents_md_is_read_where_the_operator_says_so(system: Any, workspace: Pa
     assert "Use tabs." not in system(agents_md="on")
 
 
-def test_agents_md_of_an_untrusted_workspace_is_not_read_by_its_own_word(
-    system: Any, workspace: Path, tmp_path: Path
-) -> None:
+def test_agents_md_is_not_read_by_its_own_word(system: Any, workspace: Path, tmp_path: Path) -> None:
     (workspace / "AGENTS.md").write_text("Use tabs.\n")
     config = workspace / ".agent" / "config.toml"
     config.parent.mkdir()

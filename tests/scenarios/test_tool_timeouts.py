@@ -98,9 +98,7 @@ async def test_a_coroutine_is_stopped_at_its_limit(make_agent: MakeAgent, site: 
 
 @pytest.mark.parametrize("metadata", [{"timeout": None}, {"timeout": 60}])
 @pytest.mark.variants
-def test_the_limit_of_a_tool_is_stronger_than_the_setting(
-    make_agent: MakeAgent, site: Site, metadata: dict[str, Any]
-) -> None:
+def test_the_limit_of_a_tool_is_stronger(make_agent: MakeAgent, site: Site, metadata: dict[str, Any]) -> None:
     threading.Timer(0.5, site.may_end.set).start()
     tool = tool_of(site.deploy, **metadata)
     agent = make_agent([DEPLOY, "Done."], tools=[tool], tool_timeout=0.1, **FREE)

@@ -65,9 +65,7 @@ async def test_no_time_limit_of_a_stream_is_shorter_than_the_clients(
     assert len(server.requests) == 1
 
 
-def test_what_takes_longer_than_the_time_limit_is_not_paid_again(
-    server: OpenAIServer, make_agent: MakeAgent
-) -> None:
+def test_what_takes_too_long_is_not_paid_again(server: OpenAIServer, make_agent: MakeAgent) -> None:
     may_end = Event()
     server.respond = after(PATIENCE, may_end)
     with pytest.raises(ModelCallError, match="no answer in time"):
@@ -77,7 +75,7 @@ def test_what_takes_longer_than_the_time_limit_is_not_paid_again(
 
 
 @pytest.mark.parametrize("trouble", [BUSY, error(429, "Slow down.", ("retry-after", "0"))])
-def test_what_can_pass_is_asked_for_once_more_and_told(
+def test_what_can_pass_is_asked_once_more(
     server: OpenAIServer, make_agent: MakeAgent, trouble: Answer
 ) -> None:
     server.answers += [trouble, Completion("Here.")]
@@ -106,9 +104,7 @@ def test_it_is_asked_for_once_more_and_no_oftener(
     assert len(server.requests) == requests
 
 
-def test_a_server_that_comes_up_meanwhile_is_reached(
-    make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_comes_up_is_reached(make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "RETRY_WAIT", 0.3)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

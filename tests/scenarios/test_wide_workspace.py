@@ -44,9 +44,7 @@ def test_the_current_folder_is_not_enough(home: Path, monkeypatch: pytest.Monkey
             build()
 
 
-def test_who_says_so_may_work_there_and_a_folder_within_needs_no_word(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_says_so_may_work_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "project").mkdir()
     monkeypatch.chdir(home / "project")
     build_graph(Settings.load())
@@ -57,9 +55,7 @@ def test_who_says_so_may_work_there_and_a_folder_within_needs_no_word(
 
 
 @pytest.mark.parametrize("secret", [SECRETS[0], pytest.param(SECRETS[-2], marks=pytest.mark.slow)])
-def test_file_tools_refuse_the_secrets_and_nothing_else(
-    home: Path, make_agent: MakeAgent, secret: str
-) -> None:
+def test_file_tools_refuse_secrets_alone(home: Path, make_agent: MakeAgent, secret: str) -> None:
     (home / "link").symlink_to(home / secret)
     wanted = [
         call("read_file", path=secret),
@@ -87,9 +83,7 @@ def test_file_tools_refuse_the_secrets_and_nothing_else(
 
 
 @pytest.mark.parametrize("path", [".netrc", ".ssh/id_rsa"])
-def test_a_question_shows_nothing_of_a_secret_that_a_call_would_replace(
-    make_agent: MakeAgent, home: Path, path: str
-) -> None:
+def test_a_question_shows_no_secret_to_be_replaced(make_agent: MakeAgent, home: Path, path: str) -> None:
     agent = make_agent([calls(call("write_file", path=path, content="x"))], workspace=home)
     agent.say("go")
     assert "write_file" in agent.question

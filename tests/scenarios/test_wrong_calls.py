@@ -57,9 +57,7 @@ def test_a_skill_that_is_called_as_a_tool_is_loaded(make_agent: MakeAgent, reply
     assert [*agent.values["skills_loaded"]] == ["brand-colors"]
 
 
-def test_a_reply_in_blocks_is_not_changed_and_answered_with_the_call_that_loads(
-    make_agent: MakeAgent,
-) -> None:
+def test_a_reply_in_blocks_is_answered_with_the_call_that_loads(make_agent: MakeAgent) -> None:
     wanted = {**call("brand-colors"), "id": "c1"}
     (text,) = answered(make_agent([AIMessage([BLOCK], tool_calls=[wanted]), "done"]), wanted)
     assert text == COLORS
@@ -106,9 +104,7 @@ def test_a_skill_that_the_model_may_not_load_is_not_named(make_agent: MakeAgent,
         {"name": "brand-colors@project", "source": "bundled"},
     ],
 )
-def test_a_source_that_a_model_made_up_does_not_keep_from_the_one_skill_of_that_name(
-    make_agent: MakeAgent, args: dict[str, Any]
-) -> None:
+def test_a_source_that_a_model_made_up_is_no_hindrance(make_agent: MakeAgent, args: dict[str, Any]) -> None:
     agent = make_agent([calls({**call("load_skill"), "args": args}), "done", "done"])
     agent.say("go", skills=["brand-colors@bundled"])  # a caller gets no other
     refused, loaded = agent.tool_messages("load_skill")
@@ -191,9 +187,7 @@ def test_a_third_call_with_the_same_result_is_not_run(
     assert [each.status == "success" for each in agent.tool_messages(tool)] == ran
 
 
-def test_what_differs_or_looks_at_a_job_may_be_looked_at_again(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+def test_what_differs_may_be_looked_at_again(make_agent: MakeAgent, workspace: Path) -> None:
     @tool
     def job() -> str:
         """Tell of a job."""
