@@ -21,6 +21,8 @@ from tests.agents import FREE, CutOff, Notes, Recorder, call, calls, write_skill
 
 of = pytest.importorskip("skills_agent.parts")
 THREAD: Any = {"configurable": {"thread_id": "1"}}
+NOTE = calls(call("note", text="a"))
+LOAD_AND_NOTE = calls(call("load_skill", name="billing"), call("note", text="a"))
 
 
 @dataclass
@@ -85,14 +87,10 @@ def deepagents(wanted: Wanted) -> Any:
 
 
 def our_graph(wanted: Wanted) -> Any:
-    settings = Settings(
-        workspace=wanted.folder / "work",
-        home=wanted.folder,
-        skills_dirs=(wanted.folder / "skills",),
-        bundled_skills=False,
-        audit="off",
-        **{**(FREE if wanted.gate is None else wanted.gate), **wanted.settings},
-    )
+    folders: Any = {"home": wanted.folder, "skills_dirs": (wanted.folder / "skills",)}
+    chosen = {**(FREE if wanted.gate is None else wanted.gate), **wanted.settings}
+    own = {"bundled_skills": False, "audit": "off", **folders, **chosen}
+    settings = Settings(workspace=wanted.folder / "work", **own)
     graph = build_graph(settings, model=wanted.model, tools=list(wanted.tools))
     made = graph.compile(checkpointer=wanted.saver)
     return made.with_config(callbacks=[of.TraceHandler()]) if wanted.trace else made
@@ -115,8 +113,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def say(graph: Any, text: str = "go", **more: Any) -> dict[str, Any]:
-    state: dict[str, Any] = graph.invoke({"messages": [("user", text)], **more}, THREAD)
+def say(graph: Any, text: str = "go", context: Context | None = None, **more: Any) -> dict[str, Any]:
+    state: dict[str, Any] = graph.invoke({"messages": [("user", text)], **more}, THREAD, context=context)
     return state
 
 
@@ -167,16 +165,14 @@ def test_a_person_and_a_caller_load_before_the_model(host: Host, folder: Path, a
 
 @each_host
 def test_a_thread_keeps_the_version_that_it_loaded(host: Host, folder: Path) -> None:
-    (folder / "skills" / "billing" / "references").mkdir()
-    (folder / "skills" / "billing" / "references" / "a.md").write_text("old")
-    read = Recorder(["done", calls(call("read_resource", skill="billing", path="references/a.md")), "done"])
+    skill = write_skill(folder / "skills", "tax", "For tax.", "Do tax by the book.", references__a_md="old")
+    read = Recorder(["done", calls(call("read_resource", skill="tax", path="references/a.md")), "done"])
     wanted = Wanted(read.entries, folder)
-    say(host(wanted), "/billing now")
-    skill = folder / "skills" / "billing" / "SKILL.md"
-    skill.write_text(skill.read_text().replace("by the book", "in another way"))
-    (folder / "skills" / "billing" / "references" / "a.md").write_text("new")
+    say(host(wanted), "/tax now")
+    for path in (skill / "SKILL.md", skill / "references" / "a.md"):
+        path.write_text(path.read_text().replace("by the book", "in another way").replace("old", "new"))
     state = say(host(wanted))
-    assert "Do billing by the book." in read.texts[-1]
+    assert "Do tax by the book." in read.texts[-1]
     assert results(state)[-1] == "old"
 
 
@@ -188,7 +184,7 @@ def test_a_caller_has_the_skills_of_its_set_and_finds_what_is_not_listed(host: H
     tries = calls(call("load_skill", name="style"), call("load_skill", name="filler-29"))
     read = Recorder([tries, calls(call("search_skills", query="billing")), "done"])
     graph = host(Wanted(read.entries, folder, settings=settings))
-    state = graph.invoke({"messages": [("user", "go")]}, THREAD, context=Context(skills="books"))
+    state = say(graph, context=Context(skills="books"))
     assert "- style" not in read.texts[0]
     assert "search_skills" in read.texts[0]
     assert loaded(graph) == {"filler-29"}
@@ -211,8 +207,7 @@ def test_a_person_decides_also_in_another_process(
     host: Host, folder: Path, decision: dict[str, Any], taken: list[str]
 ) -> None:
     notes = Notes()
-    script = [calls(call("note", text="a")), "done"]
-    wanted = Wanted(script, folder, [notes.tool], gate={})
+    wanted = Wanted([NOTE, "done"], folder, [notes.tool], gate={})
     say(host(wanted))
     assert notes.taken == []
     state = answer(host(wanted), decision)
@@ -224,12 +219,9 @@ def test_a_person_decides_also_in_another_process(
 def test_loaded_skills_limit_what_may_be_called(host: Host, folder: Path) -> None:
     write_skill(folder / "skills", "reader", "Reads.\nallowed-tools: look")
     notes, look = Notes(), Notes("look")
-    script = [
-        calls(call("load_skill", name="reader"), call("note", text="a"), call("look", text="b")),
-        "done",
-    ]
+    made = calls(call("load_skill", name="reader"), call("note", text="a"), call("look", text="b"))
     gate = {**FREE, "allowed_tools": "restrict"}
-    say(host(Wanted(script, folder, [notes.tool, look.tool], gate=gate)))
+    say(host(Wanted([made, "done"], folder, [notes.tool, look.tool], gate=gate)))
     assert (notes.taken, look.taken) == ([], ["b"])
 
 
@@ -239,8 +231,7 @@ def test_what_a_caller_excludes_is_neither_loaded_nor_run(host: Host, folder: Pa
     both = (call("load_skill", name=name) for name in ("billing", "style"))
     script = [calls(*both, call("note", text="a"), call("look", text="b")), "done"]
     graph = host(Wanted(script, folder, [notes.tool, look.tool], gate=FREE))
-    context = Context(exclude_tools=("load_skill(style)", "note"))
-    graph.invoke({"messages": [("user", "go")]}, THREAD, context=context)
+    say(graph, context=Context(exclude_tools=("load_skill(style)", "note")))
     assert loaded(graph) == {"billing"}
     assert (notes.taken, look.taken) == ([], ["b"])
 
@@ -288,8 +279,7 @@ def test_a_grant_holds_for_later_calls_and_is_asked_for_again_elsewhere(host: Ho
 @each_host
 async def test_all_of_it_works_on_an_event_loop(host: Host, folder: Path) -> None:
     notes = Notes()
-    script = [calls(call("load_skill", name="billing"), call("note", text="a")), "done"]
-    wanted = Wanted(script, folder, [notes.tool], gate={}, once=True, workspace=True)
+    wanted = Wanted([LOAD_AND_NOTE, "done"], folder, [notes.tool], gate={}, once=True, workspace=True)
     graph = host(wanted)
     await graph.ainvoke({"messages": [("user", "go")]}, THREAD)
     (question,) = (await graph.aget_state(THREAD)).interrupts
@@ -306,8 +296,7 @@ async def test_all_of_it_works_on_an_event_loop(host: Host, folder: Path) -> Non
 def test_an_effect_that_was_cut_off_is_asked(host: Host, folder: Path, kind: str, taken: list[str]) -> None:
     notes = Notes()
     notes.crashes = 1
-    script = [calls(call("note", text="a")), "done"]
-    wanted = Wanted(script, folder, [notes.tool], once=True)
+    wanted = Wanted([NOTE, "done"], folder, [notes.tool], once=True)
     with pytest.raises(CutOff):
         say(host(wanted))
     graph = host(wanted)
@@ -324,10 +313,9 @@ def test_an_effect_that_was_cut_off_is_asked(host: Host, folder: Path, kind: str
 @each_host
 def test_a_script_runs_once_and_what_it_changed_is_looked_at(host: Host, folder: Path) -> None:
     script = "open('out.txt', 'a').write('ran'); open('.envrc', 'w').write('x'); print('wrote it')"
-    (folder / "skills" / "billing" / "scripts").mkdir()
-    (folder / "skills" / "billing" / "scripts" / "note.py").write_text(script)
-    loads = calls(call("load_skill", name="billing"))
-    runs = calls(call("run_script", skill="billing", path="scripts/note.py"))
+    write_skill(folder / "skills", "notes", "For notes.", scripts__note_py=script)
+    loads = calls(call("load_skill", name="notes"))
+    runs = calls(call("run_script", skill="notes", path="scripts/note.py"))
     graph = host(Wanted([loads, runs, "done"], folder, workspace=True))
     say(graph)
     assert (folder / "work" / "out.txt").read_text() == "ran"
@@ -345,8 +333,7 @@ def test_a_script_runs_once_and_what_it_changed_is_looked_at(host: Host, folder:
 def test_spans_name_the_skill_and_by_whose_word_a_call_ran(host: Host, folder: Path) -> None:
     spans.exporter().clear()
     notes = Notes()
-    script = [calls(call("load_skill", name="billing"), call("note", text="a")), "done"]
-    say(host(Wanted(script, folder, [notes.tool], gate=FREE, trace=True)))
+    say(host(Wanted([LOAD_AND_NOTE, "done"], folder, [notes.tool], gate=FREE, trace=True)))
     found = {span.name: dict(span.attributes or {}) for span in spans.exporter().get_finished_spans()}
     assert found["execute_tool load_skill billing"]["gen_ai.skill.name"] == "billing"
     assert found["execute_tool note"]["skills_agent.verdict.by"] == "policy"
@@ -358,10 +345,8 @@ def test_spans_name_the_skill_and_by_whose_word_a_call_ran(host: Host, folder: P
 def test_any_order_of_parts_works(folder: Path) -> None:
     for order in permutations(range(4)):
         notes = Notes()
-        script = [calls(call("load_skill", name="billing"), call("note", text="a")), "done"]
-        wanted = Wanted(script, folder, [notes.tool], gate={}, once=True, workspace=True)
-        wanted.order = order
-        graph = create_agent(wanted)
+        parts: Any = {"gate": {}, "once": True, "workspace": True, "order": order}
+        graph = create_agent(Wanted([LOAD_AND_NOTE, "done"], folder, [notes.tool], **parts))
         say(graph)
         answer(graph, {"type": "approve"})
         assert notes.taken == ["a"], order

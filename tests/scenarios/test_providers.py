@@ -52,19 +52,14 @@ _threads = itertools.count()
 
 
 def fresh_thread(provided: Provided) -> Any:
-    provided.server.replies.clear()
-    provided.server.requests.clear()
-    provided.server.faults.clear()
+    for kept in (provided.server.replies, provided.server.requests, provided.server.faults):
+        kept.clear()
     return {"configurable": {"thread_id": f"t{next(_threads)}"}}
 
 
 texts = st.sampled_from(["Hello.", "", " \n", "Count them.", "/alpha red ones", "$beta now", LONG])
-contents = st.one_of(
-    texts,
-    st.lists(
-        st.one_of(st.builds(lambda text: {"type": "text", "text": text}, texts), st.just(IMAGE)), max_size=3
-    ),
-)
+blocks = st.one_of(st.builds(lambda text: {"type": "text", "text": text}, texts), st.just(IMAGE))
+contents = st.one_of(texts, st.lists(blocks, max_size=3))
 names = st.sampled_from([None, "Ada", "Ada Lovelace", "other-agent"])
 plain = texts.filter(lambda text: not text.startswith(("/", "$")))
 _ids = itertools.count()
@@ -96,21 +91,19 @@ one: st.SearchStrategy[AnyMessage] = st.one_of(
 brought = st.lists(st.one_of(st.lists(one, min_size=1, max_size=3), called()), max_size=3).map(
     lambda groups: [*itertools.chain(*groups)]
 )
-asked_for: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.sampled_from(
-    [
-        ("load_skill", {"name": "alpha", "arguments": "green"}),
-        ("load_skill", {"name": "beta"}),
-        ("load_skill", {"name": "nope"}),
-        ("unload_skill", {"name": "alpha"}),
-        ("list_dir", {}),
-        ("no_such_tool", {"x": 1}),
-    ]
-)
+ASKED_FOR: list[tuple[str, dict[str, Any]]] = [
+    ("load_skill", {"name": "alpha", "arguments": "green"}),
+    ("load_skill", {"name": "beta"}),
+    ("load_skill", {"name": "nope"}),
+    ("unload_skill", {"name": "alpha"}),
+    ("list_dir", {}),
+    ("no_such_tool", {"x": 1}),
+]
 
 
 @st.composite
 def replies(draw: st.DrawFn) -> Completion:
-    made = draw(st.lists(asked_for, max_size=3))
+    made = draw(st.lists(st.sampled_from(ASKED_FOR), max_size=3))
     repeated = draw(st.booleans())
     ids = ["same" if repeated else f"call_{next(_ids)}" for _ in made]
     calls = [Call(name, args, each) for (name, args), each in zip(made, ids, strict=True)]
@@ -169,8 +162,6 @@ def test_a_note_that_came_while_a_call_waited_stands_after_its_result(provided: 
 def test_cached_tokens_are_counted(provided: Provided) -> None:
     config = fresh_thread(provided)
     usage = provided.graph.invoke({"messages": [HumanMessage("Hello.")]}, config)["usage"]["thread"]
-    assert usage["input_tokens"] == 100
-    assert usage["cache_read_tokens"] == 80
-    assert usage["cache_creation_tokens"] == (
-        10 if provided.server.model()._llm_type == "anthropic-chat" else 0
-    )
+    assert (usage["input_tokens"], usage["cache_read_tokens"]) == (100, 80)
+    is_anthropic = provided.server.model()._llm_type == "anthropic-chat"
+    assert usage["cache_creation_tokens"] == (10 if is_anthropic else 0)
