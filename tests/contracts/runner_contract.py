@@ -167,8 +167,7 @@ def test_a_missing_script_or_work_folder_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("source", "trusted", "granted"),
-    [("user", True, True), ("project", False, False), ("mine", False, True)],
+    ("source", "trusted", "granted"), [("user", True, True), ("project", False, False), ("mine", False, True)]
 )
 def test_a_granted_secret_reaches_its_skill_and_no_other(
     make_runner: MakeRunner, place: Path, source: str, trusted: bool, granted: bool

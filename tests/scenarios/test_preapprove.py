@@ -12,19 +12,16 @@ from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
 WRITE = call("write_file", path="out/a.txt", content="x")
 
 
-def declare(folder: Path, name: str, *fields: str) -> Path:
-    (folder / name / "scripts").mkdir(parents=True)
-    (folder / name / "scripts" / "run.py").write_text("open('log.txt', 'a').write('x')\n")
-    text = "\n".join(["---", f"name: {name}", "description: Does it.", *fields, "---", "Do it."])
-    (folder / name / "SKILL.md").write_text(text)
-    return folder / name
+def declare(folder: Path, name: str, field: str = "") -> Path:
+    script = "open('log.txt', 'a').write('x')\n"
+    return write_skill(folder, name, f"Does it.\n{field}".rstrip(), scripts__run_py=script)
 
 
 @pytest.fixture

@@ -36,17 +36,21 @@ def test_the_prompt_only_grows_at_its_end_but_for_an_unload(make_agent: MakeAgen
         "second answer",
         calls(call("unload_skill", name="alpha")),
         "third answer",
+        calls(call("load_skill", name="alpha")),
         "fourth answer",
     ]
     recorder = Recorder(replies)
     agent = make_agent(recorder.entries, **FREE)
     for text in ("How many apples?", "And pears?", "Forget the apples.", "And now?"):
         agent.say(text)
-    unloaded = len(replies) - 2
+    unloaded = len(replies) - 3
     assert_grows_at_its_end(recorder.prompts[:unloaded])
     assert_grows_at_its_end(recorder.prompts[unloaded:])
     counts = [as_bytes(prompt).count(b"APRICOT") for prompt in recorder.prompts]
-    assert counts == [0, 0, *[1] * 6, 0, 0]
+    assert counts == [0, 0, *[1] * 6, 0, 0, 1]
+    receipts = [str(each.content) for each in recorder.prompts[-1] if each.name == "load_skill"]
+    first, *_, newest = [each for each in receipts if "alpha" in each or "Not loaded" in each]
+    assert (first.startswith("Not loaded any more"), "APRICOT" in newest) == (True, True)
     assert "now: load." in str(recorder.prompts[1][-1].content)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.state.context import Context
-from tests.agents import Agent, Recorder, call, calls
+from tests.agents import Agent, Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
@@ -27,11 +27,9 @@ FREE = frozenset({"network"})
 
 @pytest.fixture(autouse=True)
 def skills(skills_dir: Path) -> None:
+    script = "open('log.txt', 'a').write('x')\n"
     for name, fields in SKILLS.items():
-        (skills_dir / name / "scripts").mkdir(parents=True)
-        (skills_dir / name / "scripts" / "run.py").write_text("open('log.txt', 'a').write('x')\n")
-        text = "\n".join(["---", f"name: {name}", "description: Does it.", *fields, "---", "Do it."])
-        (skills_dir / name / "SKILL.md").write_text(text)
+        write_skill(skills_dir, name, "\n".join(["Does it.", *fields]), scripts__run_py=script)
 
 
 @pytest.fixture

@@ -60,19 +60,6 @@ def test_a_subgraph_with_a_thread_of_its_own_keeps_its_skills_and_believes_its_o
     assert "a message of an input is not believed, and was left out" in caplog.text
 
 
-def test_the_receipt_of_an_unloaded_skill_says_so(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
-    load = calls(call("load_skill", name="alpha"))
-    recorder = Recorder([load, calls(call("unload_skill", name="alpha")), "first", load, "second"])
-    agent = make_agent(recorder.entries)
-    agent.say("x")
-    agent.say("y")
-    assert [text.startswith("Not loaded any more") for text in receipts(recorder.prompts[3])] == [True, False]
-    first, _, newest = receipts(recorder.prompts[4])
-    assert first.startswith("Not loaded any more")
-    assert "APRICOT" in newest
-
-
 def test_replies_carry_the_name_of_the_agent(make_agent: MakeAgent, recorder: Recorder) -> None:
     graph = outer(make_agent, recorder, name="farmer", checkpointer=True)
     brought = [HumanMessage("x", name="Ada Lovelace"), AIMessage("Hello.", name="greeter")]

@@ -31,11 +31,6 @@ def system(server: OpenAIServer, workspace: Path) -> Any:
     return told
 
 
-def test_it_stands_between_the_agents_own_instructions_and_the_callers(system: Any) -> None:
-    text = system(system_prompt="Speak French.")
-    assert text.index("You are an assistant") < text.index("Speak French.") < text.index("CALLERS")
-
-
 def test_a_model_is_told_what_day_it_is_and_where_it_works(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace, system_prompt="Speak French.")
     text = system_prompt_of(settings, None, today=lambda: date(2026, 11, 24))(AgentState())
@@ -44,7 +39,11 @@ def test_a_model_is_told_what_day_it_is_and_where_it_works(workspace: Path) -> N
         assert part in text
 
 
-def test_a_host_replaces_the_setting_by_a_text_or_a_function_of_the_state(system: Any) -> None:
+def test_it_stands_between_the_agents_own_instructions_and_the_callers_and_a_host_replaces_it(
+    system: Any,
+) -> None:
+    text = system(system_prompt="FIRST")
+    assert text.index("You are an assistant") < text.index("FIRST") < text.index("CALLERS")
     said = system(system_prompt="FIRST", brought="SECOND")
     assert ("FIRST" in said, "SECOND" in said) == (False, True)
     assert "2 messages" in system(brought=lambda state: f"{len(state['messages'])} messages")

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
+from skills_agent.graph.threads.database import CompressedSerializer
 from skills_agent.graph.threads.errors import AnsweredError
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
@@ -18,10 +19,12 @@ from tests.kit import MakeAgent
 def agent(make_agent: MakeAgent, skills_dir: Path, tmp_path: Path) -> Iterator[Agent]:
     """Run two turns; the first loads a skill and has a written file approved."""
     write_skill(skills_dir, "alpha", "Writes.", "ALPHA TEXT\n")
+    plan = call("update_plan", goal="Write", steps=[{"id": "1", "title": "Write", "status": "in_progress"}])
     write = calls(call("write_file", path="out.txt", content="x"))
-    replies = [calls(call("load_skill", name="alpha")), write, "written", "welcome", "another"]
+    load = calls(call("load_skill", name="alpha"), plan)
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = make_agent(replies, checkpointer=saver)
+        saver.serde = CompressedSerializer()
+        agent = make_agent([load, write, "written", "welcome", "another"], checkpointer=saver)
         agent.say("Write it")
         agent.answer({"type": "approve"})
         agent.say("Thanks")
@@ -38,7 +41,10 @@ def before(agent: Agent, node: str) -> Any:
     return next(snapshot for snapshot in history(agent) if node in snapshot.next)
 
 
-def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(agent: Agent) -> None:
+def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Read strictly: a type that is not allowed, of ours or of LangGraph, would be told in the log."""
     steps = [each.values for each in history(agent)]
     loaded = [sorted(each.get("skills_loaded") or {}) for each in steps]
     granted = [len(each.get("grants") or {}) for each in steps]
@@ -46,6 +52,8 @@ def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(agent: Ag
     assert (loaded[0], loaded[-1], loaded == sorted(loaded)) == ([], ["alpha"], True)
     assert (granted[0], granted[-1]) == (0, 1)
     assert (spent[0], spent[-1], spent == sorted(spent)) == (0, 4, True)
+    for when in ("setup", "call"):
+        assert [each for each in caplog.get_records(when) if each.name.startswith("langgraph")] == []
 
 
 def test_a_run_from_an_old_checkpoint_asks_again_and_leaves_the_old_branch(agent: Agent) -> None:
