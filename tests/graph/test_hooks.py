@@ -2,13 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from skills_agent.graph.hooks import first
-from skills_agent.graph.threads.opened import Postgres
-from skills_agent.skills.machine import Needs
-from skills_agent.skills.policy.command_lines import CommandLines
-from skills_agent.skills.scripts.choice import Sandbox
 from tests.graph.cli.command_line import CommandLine
 
 EXTRA = """\
@@ -67,15 +60,3 @@ def test_an_extra_that_cannot_be_imported_is_one_line(cli: CommandLine, tmp_path
     path = install(tmp_path / "other", EXTRA.replace("commands=", 'lines="weather.lines", commands='))
     done = cli.run_process("ask", "Hi", "--model", cli.script("Hello."), PYTHONPATH=path)
     assert "cannot be used: No module named 'weather.lines'" in done.err
-
-
-@pytest.mark.parametrize(
-    ("name", "protocol"),
-    [("runner", Sandbox), ("lines", CommandLines), ("needs", Needs), ("database", Postgres)],
-)
-def test_a_module_that_an_extra_brings_has_the_names_of_its_protocol(name: str, protocol: type) -> None:
-    brought = first(name)
-    if brought is None:
-        pytest.skip("the extra is not installed")
-    names = {*dir(protocol), *vars(protocol).get("__annotations__", ())}
-    assert {each for each in names if each[0] != "_"} <= {*dir(brought)}

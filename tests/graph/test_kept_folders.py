@@ -66,11 +66,12 @@ def test_an_untrusted_version_does_not_get_what_a_trusted_one_keeps(
 ) -> None:
     skill = counter(skills_dir)
     agent = make_agent([*RUN, "done"], thread="one", **FREE)
-    TrustList(trust_file_of(agent.settings)).add(skill)
+    trusted = TrustList(trust_file_of(agent.settings))
+    trusted.add(skill)
     assert counted(agent) == 1
     (skill / "scripts/count.sh").write_text(f"# planted\n{COUNT}")
     assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 1
-    TrustList(trust_file_of(agent.settings)).add(skill)
+    trusted.add(skill)
     assert counted(make_agent([*RUN, "done"], thread="three", **FREE)) == 2
 
 

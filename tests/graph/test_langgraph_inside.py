@@ -240,15 +240,12 @@ class Model(BaseModel):
     x: int
 
 
+DAY, ISO = datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00+00:00"
 OBJECTS = {
     "single": (Colour.RED, (__name__, "Colour"), ["red"]),
     "positional": (Send("act", 1), ("langgraph.types", "Send"), [["act", 1]]),
     "keywords": (Point(1), (__name__, "Point"), [{"x": 1}]),
-    "method": (
-        datetime(2026, 1, 2, tzinfo=UTC),
-        ("datetime", "datetime"),
-        ["2026-01-02T00:00:00+00:00", "fromisoformat"],
-    ),
+    "method": (DAY, ("datetime", "datetime"), [ISO, "fromisoformat"]),
     "pydantic": (Model(x=1), (__name__, "Model"), [{"x": 1}, "model_validate_json"]),
 }
 
@@ -345,12 +342,10 @@ for auth in ({{}}, *{USERS!r}):
 def test_the_configuration_of_a_server_says_who_may_come_in() -> None:
     pytest.importorskip("langgraph_api")
     served = {"DATABASE_URI": ":memory:", "REDIS_URI": "fake", "CORS_CONFIG": '{"allow_origins": ["x"]}'}
-    done = subprocess.run(
-        [sys.executable, "-c", LOOK], env={**os.environ, **served}, capture_output=True, text=True
-    )
-    assert done.stdout.splitlines() == [
-        f"{{'allow_origins': ['x']}} {has_users}" for has_users in (False, True, True)
-    ], (
+    program: list[str] = [sys.executable, "-c", LOOK]
+    done = subprocess.run(program, env={**os.environ, **served}, capture_output=True, text=True)
+    told = [f"{{'allow_origins': ['x']}} {has_users}" for has_users in (False, True, True)]
+    assert done.stdout.splitlines() == told, (
         "LangGraph's server keeps its configuration elsewhere: see where it reads `http.cors` and `auth` of "
         f"langgraph.json now. {done.stderr}"
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -246,22 +247,12 @@ def test_half_a_character_is_no_value_and_the_others_count(
         workspace_file(Settings.load_own(workspace))
 
 
-def huge(file: Path) -> None:
-    file.touch()
-    os.truncate(file, 10_000_000_000)
+def sh(line: str) -> Callable[[Path], object]:
+    """Return what does this in the folder of the file."""
+    return lambda file: subprocess.run(["sh", "-ec", line], cwd=file.parent, check=True)
 
 
-def linked(file: Path) -> None:
-    (file.parent / "other.json").write_text('{"max_model_calls": 1}')
-    file.symlink_to("other.json")
-
-
-def in_a_linked_folder(file: Path) -> None:
-    elsewhere = file.parent.rename(file.parent.with_name("elsewhere"))
-    (elsewhere / file.name).write_text('{"max_model_calls": 1}')
-    file.parent.symlink_to("elsewhere")
-
-
+ONE = "echo '{\"max_model_calls\": 1}'"
 UNUSABLE: dict[str, Callable[[Path], object]] = {
     "no json": lambda file: file.write_text("{no json"),
     "nested": lambda file: file.write_text('{"model":' + "[" * 40_000 + "]" * 40_000 + "}"),
@@ -271,11 +262,11 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
     "dots": lambda file: file.with_suffix(".toml").write_text(".".join("a" * 49_000) + " = 1"),
     "no object": lambda file: file.write_text("[1]"),
     "no text": lambda file: file.write_bytes(b"\xff\xfe"),
-    "huge": huge,
+    "huge": sh("truncate -s 10G config.json"),
     "fifo": os.mkfifo,
-    "device": lambda file: file.symlink_to("/dev/zero"),
-    "link": linked,
-    "linked folder": in_a_linked_folder,
+    "device": sh("ln -s /dev/zero config.json"),
+    "link": sh(f"{ONE} > other.json; ln -s other.json config.json"),
+    "linked folder": sh(f"{ONE} > config.json; mv ../.agent ../elsewhere; ln -s elsewhere ../.agent"),
 }
 
 

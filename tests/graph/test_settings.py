@@ -153,13 +153,18 @@ def test_an_unknown_or_ill_typed_value_of_a_trusted_file_is_refused_with_its_nam
 
 
 @needs_part("server")
-def test_the_users_file_counts_in_every_workspace_and_its_folders_are_its_own(tmp_path: Path) -> None:
+def test_the_users_file_counts_in_every_workspace_and_is_closed_to_scripts_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = users_config(tmp_path, 'skills_dirs = ["mine", "~/more"]\n[server]\ntokens = "/t"')
     (tmp_path / "else").mkdir()
     for workspace in (tmp_path, tmp_path / "else"):
         settings = Settings.load(workspace)
         assert settings.skills_dirs == (file.parent / "mine", tmp_path / "home" / "more")
         assert settings.extras == {"server_tokens": Path("/t")}
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    (tmp_path / "settings" / "skills-agent").mkdir(parents=True)
+    assert tmp_path / "settings" / "skills-agent" in closed_places(Settings.load(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -195,15 +200,6 @@ def test_a_users_file_that_others_may_have_written_is_refused(tmp_path: Path, ch
     subprocess.run(["sh", "-ec", f"{change} config.toml"], cwd=file.parent, check=True)
     with pytest.raises(SettingsError, match=says):
         Settings.load()
-
-
-def test_the_users_file_is_closed_to_scripts_wherever_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    settings = Settings.load(tmp_path)
-    (tmp_path / "settings" / "skills-agent").mkdir(parents=True)
-    assert tmp_path / "settings" / "skills-agent" in closed_places(settings)
 
 
 @pytest.mark.parametrize(

@@ -146,9 +146,8 @@ def test_a_full_disk_leaves_a_whole_file(log: RunLog) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         log.append("thread", [{**event, "task": "3"}])
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(log.folder)], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", program, str(log.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "File too large\n"
     assert is_whole(log)
     assert [record["task"] for record in records(log)] == ["1", "3"]
@@ -183,10 +182,7 @@ TAMPERING = {
     "last removed": (lambda lines: lines[:-1], "1 at its end are missing"),
     "half of the last removed": (lambda lines: [*lines[:-1], lines[-1][:-20]], "line 4 was changed"),
     "all removed": (lambda lines: [], "4 at its end are missing"),
-    "last written anew": (
-        lambda lines: [*lines[:-1], _forged(lines)],
-        "line 4 is not the one that was written",
-    ),
+    "last written anew": (lambda lines: [*lines[:-1], _forged(lines)], "line 4 is not the one that was"),
 }
 
 
@@ -263,10 +259,8 @@ for thread, end in (("whole", "\\n"), ("cut", "")):
 @pytest.mark.slow
 def test_a_line_that_does_not_fit_into_memory_is_a_damaged_one(log: RunLog) -> None:
     """60 MB in one line, and 30 MB of memory: the thread's calls are unknown, and runs go on."""
-    arguments = [str(log.folder), str(60 * 1024 * 1024)]
-    done = subprocess.run(
-        [sys.executable, "-c", IN_LITTLE_MEMORY, *arguments], capture_output=True, text=True, check=False
-    )
+    program = [sys.executable, "-c", IN_LITTLE_MEMORY, str(log.folder), str(60 * 1024 * 1024)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     whole, cut = map(json.loads, done.stdout.splitlines())
     assert whole == [[2], [True, None], ["call_started"] * 2, [2]]
@@ -294,9 +288,8 @@ def test_what_follows_a_whole_record_in_a_line_that_is_too_long_is_seen(log: Run
 
 # Any single change of any line of a chain is found.
 
-VALUES = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-)
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.none() | st.booleans() | NUMBERS | st.text()
 FIELDS = st.dictionaries(st.sampled_from("abc"), VALUES | st.lists(VALUES, max_size=2), max_size=2)
 RECORDS = st.lists(FIELDS, min_size=2, max_size=4)
 

@@ -27,11 +27,8 @@ QUESTION = "\r\n? "
 def test_a_conversation_goes_on_until_quit(cli: CommandLine) -> None:
     """A skill is loaded by its name, and a name that no skill has is not sent to the model."""
     lines = ["/help", "Hello", "/rain-gauge how much?", "/skills", "/skils now", "/etc/hosts is a path"]
-    talk = cli.run(
-        "chat",
-        *cli.plays("Hello yourself.", "It rained.", "So it is."),
-        stdin="\n".join([*lines, "/quit", "never said"]),
-    )
+    chosen = cli.plays("Hello yourself.", "It rained.", "So it is.")
+    talk = cli.run("chat", *chosen, stdin="\n".join([*lines, "/quit", "never said"]))
     assert (talk.code, talk.err) == (0, "")
     assert all(f"\n{answer}\n" in talk.out for answer in ("Hello yourself.", "It rained.", "So it is."))
     assert "never said" not in talk.out
@@ -157,10 +154,8 @@ def test_the_arguments_of_a_call_stand_there_to_be_edited(cli: CommandLine) -> N
     """A comma at the end is a fault; without it, two characters become one, and Enter is taken."""
     to_the_end = "\x1b[1;5F"
     mended = f'{to_the_end}\x7f\x1b[A\x1b[F\x7f\x7f!"\r'
-    typed = [
-        (READY, "Note it\r"), (QUESTION, "e\n"), ("draft", f"{to_the_end},\r"), ("not JSON", ""),
-        ("draft", mended), ("tokens", ""), END,
-    ]  # fmt: skip
+    typed = [(READY, "Note it\r"), (QUESTION, "e\n"), ("draft", f"{to_the_end},\r"), ("not JSON", "")]
+    typed += [("draft", mended), ("tokens", ""), END]
     done = cli.on_terminal("chat", "--model", cli.script(WRITE, "Done."), answers=typed)
     assert done.code == 0
     assert (cli.workspace / "note.txt").read_text() == "draf!"
@@ -170,8 +165,13 @@ def test_the_arguments_of_a_call_stand_there_to_be_edited(cli: CommandLine) -> N
 def test_what_is_typed_before_a_question_is_no_answer_to_it(cli: CommandLine) -> None:
     """The first line would approve the call; the second Enter would end the editing of its arguments."""
     typed = [
-        (READY, "Note it\r\r"), (QUESTION, "e\n"), ("draft", CTRL_C), ("? ", "r\n"), ("Not done.", ""), END,
-    ]  # fmt: skip
+        (READY, "Note it\r\r"),
+        (QUESTION, "e\n"),
+        ("draft", CTRL_C),
+        ("? ", "r\n"),
+        ("Not done.", ""),
+        END,
+    ]
     cli.on_terminal("chat", "--model", cli.script(WRITE, "Not done."), answers=typed)
     asked = [("", "a\n"), (QUESTION, "r\n")]
     done = cli.on_terminal("ask", "Note", "--model", cli.script(WRITE, "Not done."), answers=asked)

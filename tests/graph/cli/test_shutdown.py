@@ -145,7 +145,8 @@ def test_a_signal_works_that_does_not_interrupt_what_the_main_thread_waits_for(o
 
 
 def test_handlers_are_as_they_were_after_a_run() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = [*map(signal.getsignal, numbers)]
     with socket.socket() as mine:
         mine.setblocking(False)
         old = signal.set_wakeup_fd(mine.fileno())
@@ -154,7 +155,7 @@ def test_handlers_are_as_they_were_after_a_run() -> None:
                 assert signal.getsignal(signal.SIGTERM) != before[1]
         finally:
             assert signal.set_wakeup_fd(old) == mine.fileno()
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)] == before
+    assert [*map(signal.getsignal, numbers)] == before
 
 
 def test_sigterm_ends_a_chat_that_waits_for_its_person(tmp_path: Path) -> None:

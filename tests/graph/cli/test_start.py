@@ -27,22 +27,19 @@ start()
 """
 
 
-def begin(cli: CommandLine, module: str, *args: str, **more: Any) -> tuple[int, str]:
-    command = [sys.executable, "-c", PROGRAM, module, *args]
-    # Who runs the tests in the background has it ignored.
-    more = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **more}
-    more |= {"cwd": cli.workspace, "env": cli.environment({}), "capture_output": True}
-    done = subprocess.run(command, text=True, check=False, **more)
-    return done.returncode, done.stderr
-
-
 @pytest.mark.parametrize(
-    "words", ["skills_agent.graph.cli.main --help", "langgraph.graph ask hello --model offline"]
+    ("words", "handler", "code"),
+    [
+        ("skills_agent.graph.cli.main --help", signal.SIG_DFL, 130),
+        ("langgraph.graph ask hello --model offline", signal.SIG_DFL, 130),
+        # Who starts it without Ctrl-C keeps it without.
+        ("skills_agent.graph.cli.main --version", signal.SIG_IGN, 0),
+    ],
 )
-def test_it_ends_in_silence_while_something_is_imported(cli: CommandLine, words: str) -> None:
-    assert begin(cli, *words.split()) == (130, "")
-
-
-def test_who_starts_it_without_ctrl_c_keeps_it_without(cli: CommandLine) -> None:
-    ignored = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
-    assert begin(cli, "skills_agent.graph.cli.main", "--version", **ignored) == (0, "")
+def test_it_ends_in_silence_while_something_is_imported(
+    cli: CommandLine, words: str, handler: signal.Handlers, code: int
+) -> None:
+    here: dict[str, Any] = {"cwd": cli.workspace, "env": cli.environment({}), "capture_output": True}
+    here["preexec_fn"] = lambda: signal.signal(signal.SIGINT, handler)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words.split()], **here)
+    assert (done.returncode, done.stderr) == (code, b"")

@@ -83,6 +83,8 @@ def test_what_there_is_not_is_an_error_with_a_code(agent: Agent) -> None:
         threads.fork("thread", 99)
     with pytest.raises(ThreadError):
         threads.revoke("thread", "nothing")
+    with pytest.raises(ThreadError, match=r"compile\(checkpointer="):
+        Threads(build_graph(agent.settings, model=agent.model).compile())
     with pytest.raises(ThreadError, match="30d") as no_age:
         threads.prune(older_than="a month")
     assert no_age.value.code == "invalid-age"
@@ -134,12 +136,6 @@ def test_compacting_gives_room_back_and_leaves_the_connection_as_it_was(
     Threads(make_agent(["x"]).graph).compact()
 
 
-def test_a_graph_without_a_checkpointer_has_no_threads(workspace: Path) -> None:
-    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
-    with pytest.raises(ThreadError, match=r"compile\(checkpointer="):
-        Threads(build_graph(settings, model=ScriptedChatModel([])).compile())
-
-
 async def test_an_asynchronous_saver_is_used_from_another_thread_than_its_loop(
     workspace: Path, tmp_path: Path
 ) -> None:
@@ -160,29 +156,28 @@ async def test_an_asynchronous_saver_is_used_from_another_thread_than_its_loop(
 
 
 class _Locks:
-    """Locks of a host, which tell what they were asked for."""
+    """Locks of a host, which tell what they were asked for, and when they were released."""
 
     def __init__(self) -> None:
-        self.taken: list[str] = []
-        self.released: list[str] = []
+        self.told: list[str] = []
 
     def take(self, key: ThreadKey) -> Release:
-        self.taken.append(key.thread)
-        return lambda: self.released.append(key.thread)
+        self.told.append(key.thread)
+        return lambda: self.told.append(f"{key.thread} released")
 
 
 async def test_a_host_brings_its_own_journal_and_locks(workspace: Path, tmp_path: Path) -> None:
     journal, locks = StoreJournal(InMemoryStore()), _Locks()
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
     model = ScriptedChatModel([calls(WRITE), "Written."])
-    builder = build_graph(settings, model=model, journal=journal, locks=locks)
-    graph = builder.compile(checkpointer=InMemorySaver())
+    built = build_graph(settings, model=model, journal=journal, locks=locks)
+    graph = built.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
     graph.invoke({"messages": [HumanMessage("Write!")]}, config)
     (question,) = graph.get_state(config).interrupts
     answer: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
     await graph.ainvoke(answer, config)
-    assert locks.taken == locks.released == ["t", "t"]
+    assert locks.told == ["t", "t released"] * 2
     (written,) = (each for each in graph.get_state(config).values["messages"] if each.type == "tool")
     entry = journal.get("t", written.tool_call_id)
     assert entry is not None
