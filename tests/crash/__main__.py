@@ -17,10 +17,8 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -30,7 +28,7 @@ from typing import Any, NamedTuple
 from tests.crash import scenario
 from tests.crash.points import Points
 from tests.crash.scenario import Way, Workspace
-from tests.forked import FindingError, run_forked
+from tests.forked import FindingError, folder_in_memory, run_forked
 from tests.postgres import postgres_server
 
 MAX_STEPS = 12
@@ -50,13 +48,8 @@ def main() -> None:
     parser.add_argument("--points", type=int, action="append", metavar="N", help="only these points")
     parser.add_argument("--seed", type=int, default=0, help="of the second kill")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="try everything N times")
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=2 * (os.cpu_count() or 1),
-        metavar="N",
-        help="ways at a time; by default twice the processors, because much of it is waiting",
-    )
+    jobs = 2 * (os.cpu_count() or 1)  # much of it is waiting
+    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help="ways at a time")
     chosen = parser.parse_args()
     ways = [
         Way(saver, durability, invoked == "async", unknown, chosen.again)
@@ -90,10 +83,8 @@ def _run_all(ways: Sequence[Way], dsn: str, chosen: argparse.Namespace) -> bool:
     failed = False
     # All workers are forked before this process has a thread; they have none themselves, and so may fork.
     with ProcessPoolExecutor(chosen.jobs, multiprocessing.get_context("fork")) as workers:
-        runs = [
-            workers.submit(_run, way, dsn if way.saver == "postgres" else "", chosen, number)
-            for number, way in enumerate(ways)
-        ]
+        of = {way: dsn if way.saver == "postgres" else "" for way in ways}
+        runs = [workers.submit(_run, way, of[way], chosen, number) for number, way in enumerate(ways)]
         for run in as_completed(runs):
             print("\n".join(run.result().lines), flush=True)
             failed |= run.result().failed
@@ -122,7 +113,7 @@ def _run(way: Way, dsn: str, chosen: argparse.Namespace, number: int) -> Ran:
         try:
             seen = _scenario(way, dsn, target)
             _check(seen, clean)
-            found[seen.kind] += 1
+            found["ended in a question" if seen.asked else "went on as if nothing had been"] += 1
         except FindingError as finding:
             failures.append(f"  point {target}: {finding}")
     summary = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
@@ -133,31 +124,23 @@ def _run(way: Way, dsn: str, chosen: argparse.Namespace, number: int) -> Ran:
 class Seen:
     """What a scenario came to."""
 
-    def __init__(self, place: Workspace, status: dict[str, Any]) -> None:
+    def __init__(self, place: Workspace, status: dict[str, Any], killed_at: Sequence[str]) -> None:
         self.status = status
         self.points = Points(place.folder, 0).passed
         self.effects = place.lines(scenario.EFFECTS)
         self.notes = place.lines(scenario.NOTES)
         self.inside = place.lines(scenario.INSIDE)
         self.asked = place.lines("asked.log")
-        self.killed_at = ""
-
-    @property
-    def kind(self) -> str:
-        """Return how it ended, for the summary."""
-        return "ended in a question" if self.asked else "went on as if nothing had been"
+        self.killed_at = ", then ".join(killed_at)
 
 
 def _scenario(way: Way, dsn: str, target: int) -> Seen:
     """Run one scenario to its answer; the process that passes the point `target` is killed there."""
-    # A kill does not lose what the kernel has: memory is as good as a disk here, and much faster.
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="crash-", dir=memory if os.access(memory, os.W_OK) else None))
-    try:
+    with folder_in_memory("crash-") as folder:
         place = Workspace(folder, dsn, f"{scenario.THREAD}-{folder.name}")
         place.prepare()
         targets = [target] if target else []
-        killed_at = []
+        killed_at: list[str] = []
         for _ in range(MAX_STEPS):
             now = targets[0] if targets else 0
             if run_forked(scenario.step, place, way, now) == -signal.SIGKILL:
@@ -167,14 +150,10 @@ def _scenario(way: Way, dsn: str, target: int) -> Seen:
                 continue
             status = json.loads((folder / "status.json").read_text())
             if status["done"]:
-                seen = Seen(place, status)
-                seen.killed_at = ", then ".join(killed_at)
                 if target and not killed_at:
                     raise FindingError(f"the run has fewer than {target} points now")
-                return seen
+                return Seen(place, status, killed_at)
         raise FindingError(f"no answer after {MAX_STEPS} invocations, killed {killed_at}")
-    finally:
-        shutil.rmtree(folder)
 
 
 def _await_the_end_of_scripts(folder: Path) -> None:
@@ -190,16 +169,17 @@ def _check(seen: Seen, clean: Seen) -> None:
     status, wanted = seen.status, clean.status
     asked = [call for message in status["messages"] for call in message["calls"]]
     answers = Counter(each["answers"] for each in status["messages"] if each["answers"])
-    results = [each for each in status["messages"] if each["name"] == "run_script"]
-    ran = sum("exit code 0" in each["text"] for each in results)
-    unknown = sum("Outcome unknown" in each["text"] for each in results)
-    noted = [each for each in status["messages"] if each["name"] == "note"]
-    unknown_notes = sum("Outcome unknown" in each["text"] for each in noted)
-    alone = next(each["text"] for each in status["messages"] if "inside: " in each["text"])
-    inside_unknown = "Outcome unknown" in alone
+    results = [each["text"] for each in status["messages"] if each["name"] == "run_script"]
+    ran = sum("exit code 0" in each for each in results)
+    noted = [each["text"] for each in status["messages"] if each["name"] == "note"]
+    alone = [each["text"] for each in status["messages"] if "inside: " in each["text"]][:1]
+    unknown, unknown_notes, inside_unknown = (
+        sum("Outcome unknown" in each for each in texts) for texts in (results, noted, alone)
+    )
     inside_twice = seen.inside - (not inside_unknown)
     scripts_twice = seen.effects - ran
     notes_twice = seen.notes - (len(noted) - unknown_notes)
+    all_unknown = unknown + unknown_notes + inside_unknown
     faults = {
         "another answer": status["answer"] != wanted["answer"],
         "another transcript": _shape(status) != _shape(wanted),
@@ -211,8 +191,7 @@ def _check(seen: Seen, clean: Seen) -> None:
         "a script's call has another kind of answer": ran + unknown != len(results),
         "an effect that was reported is not there": min(scripts_twice, notes_twice, inside_twice) < 0,
         "an effect was repeated in silence": scripts_twice + notes_twice + inside_twice > seen.asked,
-        "an outcome was said to be unknown without a question": unknown + unknown_notes + inside_unknown
-        > seen.asked,
+        "an outcome was said to be unknown without a question": all_unknown > seen.asked,
     }
     if found := [fault for fault, is_so in faults.items() if is_so]:
         told = f"{seen.effects} effects, {seen.notes} notes, {ran} ran, {unknown} unknown, {seen.asked} asked"
@@ -226,14 +205,10 @@ def _shape(status: dict[str, Any]) -> list[Any]:
     """
     shape: list[Any] = []
     for is_answer, group in itertools.groupby(status["messages"], lambda each: each["type"] == "tool"):
-        messages = list(group)
-        shape += sorted(each["name"] for each in messages) if is_answer else map(_said, messages)
+        for each in sorted(group, key=lambda each: str(each["name"])) if is_answer else group:
+            calls = [(call["name"], call["args"]) for call in each["calls"]]
+            shape.append(each["name"] if is_answer else (each["type"], each["text"], calls))
     return shape
-
-
-def _said(message: dict[str, Any]) -> Any:
-    calls = [(call["name"], call["args"]) for call in message["calls"]]
-    return message["type"], message["text"], calls
 
 
 def _spent(status: dict[str, Any]) -> Any:

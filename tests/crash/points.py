@@ -5,13 +5,18 @@ the thread count on together. Nobody lists them: whatever is written to a checkp
 whatever an effect does, passes one before and one after.
 """
 
+import asyncio
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
+
+from skills_agent.nodes.effects import JournalEntry
 
 FILE = "points.log"
 
@@ -47,3 +52,48 @@ class Points:
         """Return the names of the points that were passed, in order."""
         file = self.folder / FILE
         return file.read_text().splitlines() if file.exists() else []
+
+
+class KillingJournal:
+    """Kill points around every write of a journal."""
+
+    points: Points
+
+    def put(self, entry: JournalEntry, **how: Any) -> None:
+        with self.points.around(f"journal {entry.status}"):
+            cast("Any", super()).put(entry, **how)
+
+
+SLOW = 0.04
+"""Seconds that a checkpoint takes where durability is `async`: the steps run ahead of what is stored, as they
+do on a slow disk, and what a kill then loses is more than the last step."""
+
+
+class Killing:
+    """Kill points around every write of a checkpointer."""
+
+    points: Points
+    is_slow: bool
+
+    def put(self, *args: Any) -> Any:
+        with self.points.around("put"):
+            time.sleep(SLOW * self.is_slow)
+            return cast("Any", super()).put(*args)
+
+    def put_writes(self, *args: Any) -> None:
+        with self.points.around("put_writes"):
+            cast("Any", super()).put_writes(*args)
+
+
+class AsyncKilling:
+    points: Points
+    is_slow: bool
+
+    async def aput(self, *args: Any) -> Any:
+        with self.points.around("put"):
+            await asyncio.sleep(SLOW * self.is_slow)
+            return await cast("Any", super()).aput(*args)
+
+    async def aput_writes(self, *args: Any) -> None:
+        with self.points.around("put_writes"):
+            await cast("Any", super()).aput_writes(*args)

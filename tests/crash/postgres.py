@@ -4,7 +4,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from skills_agent.server.postgres_journal import PostgresJournal
-from tests.crash.killing import AsyncKilling, Killing, KillingJournal
+from tests.crash.points import AsyncKilling, Killing, KillingJournal
 
 
 class KillingPostgresJournal(KillingJournal, PostgresJournal):

@@ -26,8 +26,7 @@ from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.graph.user_folders import make_state_folder, state_folder
 from skills_agent.nodes.model_call import ModelCall
 from tests.agents import call, calls, write_skill
-from tests.crash.killing import AsyncKilling, Killing, KillingJournal
-from tests.crash.points import FILE, Points
+from tests.crash.points import FILE, AsyncKilling, Killing, KillingJournal, Points
 from tests.forked import told
 
 THREAD = "crash"
@@ -70,9 +69,7 @@ STEPS = [{"id": "1", "title": "append", "status": "in_progress"}]
 REPLIES: list[Any] = [
     calls(call("load_skill", name="alpha"), call("load_skill", name="beta")),
     calls(
-        RUN,
-        call("read_file", path="seen.txt"),
-        call("note", text="first"),
+        *(RUN, call("read_file", path="seen.txt"), call("note", text="first")),
         call("update_plan", goal="append", steps=STEPS),
     ),
     # The same once more: this is no repetition, the model wants it.
@@ -144,9 +141,7 @@ class Workspace:
         skills = self.folder / ".agent" / "skills"
         write_skill(skills, "alpha", "Appends.", scripts__append_py=SCRIPT)
         write_skill(skills, "beta", "Does nothing.")
-        gamma = write_skill(skills, "gamma", "Works alone.") / "SKILL.md"
-        text = gamma.read_text()
-        gamma.write_text(text.replace("---\n", "---\ncontext: fork\n", 1))
+        write_skill(skills, "gamma", "Works alone.\ncontext: fork")
         (self.folder / "seen.txt").write_text("seen\n")
 
     def lines(self, name: str) -> int:
@@ -166,8 +161,7 @@ def step(place: Workspace, way: Way, target: int) -> None:
 def _step_sync(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
     config: Any = {"configurable": {"thread_id": place.thread}}
     with _saver(place, is_async=False) as saver:
-        saver.points, saver.is_slow = points, way.durability == "async"
-        runs = _builder(place, points).compile(checkpointer=saver)
+        runs = _compiled(place, way, points, saver)
         asked = _next(place, way, runs.get_state(config))
         if asked is not DONE:
             runs.invoke(asked, config, durability=way.durability)
@@ -177,8 +171,7 @@ def _step_sync(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
 async def _step_async(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
     config: Any = {"configurable": {"thread_id": place.thread}}
     async with _saver(place, is_async=True) as saver:
-        saver.points, saver.is_slow = points, way.durability == "async"
-        runs = _builder(place, points).compile(checkpointer=saver)
+        runs = _compiled(place, way, points, saver)
         asked = _next(place, way, await runs.aget_state(config))
         if asked is not DONE:
             await runs.ainvoke(asked, config, durability=way.durability)
@@ -197,9 +190,8 @@ def _next(place: Workspace, way: Way, snapshot: StateSnapshot) -> Any:
         unknown = [UNKNOWN in request["description"] for request in each.value["action_requests"]]
         with (place.folder / "asked.log").open("a") as log:
             log.writelines(f"{way.unknown}\n" for is_unknown in unknown if is_unknown)
-        answers[each.id] = {
-            "decisions": [{"type": way.unknown if is_unknown else "approve"} for is_unknown in unknown]
-        }
+        decisions = [{"type": way.unknown if is_unknown else "approve"} for is_unknown in unknown]
+        answers[each.id] = {"decisions": decisions}
     if answers:
         return Command(resume=answers)
     if snapshot.tasks or not snapshot.values.get("answer"):
@@ -211,41 +203,37 @@ def _next(place: Workspace, way: Way, snapshot: StateSnapshot) -> Any:
 
 def _told(snapshot: StateSnapshot) -> dict[str, Any]:
     values = snapshot.values
+
+    def of(name: str) -> dict[str, Any]:
+        return values.get(name) or {}
+
     is_done = not snapshot.tasks and not snapshot.interrupts and values.get("answer") == SECOND_ANSWER
     return {
         "done": is_done,
         "answer": values.get("answer"),
         "messages": [told(each) for each in values.get("messages") or []],
-        "loaded": sorted(name for name, each in values["skills_loaded"].items() if not each["unloaded"])
-        if "skills_loaded" in values
-        else [],
-        "resources": sorted(values.get("skill_resources") or {}),
-        "grants": sorted(
-            f"{each['tool']} {each['decision']}" for each in (values.get("grants") or {}).values()
-        ),
+        "loaded": sorted(name for name, each in of("skills_loaded").items() if not each["unloaded"]),
+        "resources": sorted(of("skill_resources")),
+        "grants": sorted(f"{each['tool']} {each['decision']}" for each in of("grants").values()),
         "plan": values.get("plan"),
         "usage": values.get("usage"),
     }
 
 
-def _builder(place: Workspace, points: Points) -> Any:
-    settings = Settings(
-        workspace=place.folder,
-        home=place.folder / "home",
-        bundled_skills=False,
-        sandbox="off",
-        require_approval_for=frozenset({"run"}),
-    )
-    journal: Any = KillingFileJournal(
-        state_folder(settings) / JOURNAL_FILE, partial(make_state_folder, settings)
-    )
+def _compiled(place: Workspace, way: Way, points: Points, saver: Any) -> Any:
+    saver.points, saver.is_slow = points, way.durability == "async"
+    own: Any = {"bundled_skills": False, "sandbox": "off", "require_approval_for": frozenset({"run"})}
+    settings = Settings(workspace=place.folder, home=place.folder / "home", **own)
+    file = state_folder(settings) / JOURNAL_FILE
+    journal: Any = KillingFileJournal(file, partial(make_state_folder, settings))
     if place.dsn:
         from tests.crash.postgres import KillingPostgresJournal  # noqa: PLC0415 - of an extra
 
         journal = KillingPostgresJournal(place.dsn)
     journal.points = points
     model = FreshIds(REPLIES, points)
-    return wire(Services(settings, model=model, tools=[_note(place, points)], journal=journal))
+    services = Services(settings, model=model, tools=[_note(place, points)], journal=journal)
+    return wire(services).compile(checkpointer=saver)
 
 
 def _note(place: Workspace, points: Points) -> BaseTool:

@@ -17,17 +17,13 @@ pytestmark = pytest.mark.slow
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
-def started(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.crash", *options], cwd=PROJECT, capture_output=True, text=True
-    )
-
-
-def crash(*options: str) -> str:
-    """Run the program and return what it says."""
-    done = started(*options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def crash(*options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the program, which says of each way what it tried."""
+    command = [sys.executable, "-m", "tests.crash", *options]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "kill points" in done.stdout
+    return done
 
 
 @pytest.mark.parametrize(
@@ -41,8 +37,7 @@ def crash(*options: str) -> str:
 def test_a_killed_run_goes_on_with_sqlite(durability: str, invoke: str, unknown: str, start: str) -> None:
     """A journal in a file."""
     way = ("--durability", durability, "--invoke", invoke, "--unknown", unknown)
-    said = crash("--saver", "sqlite", *way, "--every", "16", "--start", start)
-    assert "kill points" in said
+    crash("--saver", "sqlite", *way, "--every", "16", "--start", start)
 
 
 def test_a_killed_run_goes_on_with_postgresql() -> None:
@@ -52,22 +47,19 @@ def test_a_killed_run_goes_on_with_postgresql() -> None:
     except NoPostgresError as error:
         pytest.skip(str(error))
     way = ("--durability", "async", "--invoke", "async", "--unknown", "reject")
-    said = crash("--saver", "postgres", *way, "--every", "16", "--start", "8")
-    assert "kill points" in said
+    crash("--saver", "postgres", *way, "--every", "16", "--start", "8")
+
+
+SYNC = ("--saver", "sqlite", "--durability", "sync", "--invoke", "sync", "--unknown")
 
 
 def test_a_run_that_is_killed_twice_goes_on() -> None:
-    said = crash(
-        *("--saver", "sqlite", "--durability", "sync", "--invoke", "sync", "--unknown", "approve"),
-        *("--again", "--every", "24", "--start", "6"),
-    )
-    assert "killed twice" in said
+    assert "killed twice" in crash(*SYNC, "approve", "--again", "--every", "24", "--start", "6").stdout
 
 
 def test_every_way_of_every_round_is_told_and_one_finding_fails_them_all() -> None:
-    way = ("--saver", "sqlite", "--durability", "sync", "--invoke", "sync", "--unknown", "reject")
-    done = started(*way, "--points", "9999", "--rounds", "2", "--jobs", "2")
-    assert (done.returncode, without_machine_warnings(done.stderr)) == (1, "")
+    done = crash(*SYNC, "reject", "--points", "9999", "--rounds", "2", "--jobs", "2", code=1)
+    assert without_machine_warnings(done.stderr) == ""
     told = done.stdout.splitlines()
     assert all("unknown: reject: " in line for line in told[::2])
     assert told[1::2] == ["  point 9999: the run has fewer than 9999 points now"] * 2

@@ -12,16 +12,13 @@ end, each thread is brought to its answer without faults.
 import argparse
 import contextlib
 import random
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
-from tests.forked import FindingError, run_forked
+from tests.forked import FindingError, folder_in_memory, run_forked
 from tests.postgres import NoPostgresError, postgres_server
 from tests.soak import agent
 from tests.soak.agent import Operation, Place, Way
@@ -50,15 +47,12 @@ def main() -> None:
     print(f"seed {chosen.seed}")
     found = 0
     for saver in savers:
-        with contextlib.ExitStack() as stack:
-            dsn = ""
-            if saver == "postgres":
-                try:
-                    dsn = stack.enter_context(postgres_server("fsync = off"))
-                except NoPostgresError as error:
-                    print(f"{saver}: left out, {error}")
-                    continue
-            found += soak(dsn, chosen.seed, 60 * chosen.minutes / len(savers), chosen.faults)
+        server = postgres_server("fsync = off") if saver == "postgres" else contextlib.nullcontext("")
+        try:
+            with server as dsn:
+                found += soak(dsn, chosen.seed, 60 * chosen.minutes / len(savers), chosen.faults)
+        except NoPostgresError as error:
+            print(f"{saver}: left out, {error}")
     sys.exit(1 if found else 0)
 
 
@@ -83,17 +77,12 @@ def soak(dsn: str, seed: int, seconds: float, faults: float) -> int:
 
 @contextlib.contextmanager
 def _place(dsn: str, seed: int, faults: float) -> Iterator[Place]:
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="soak-", dir=memory if memory.is_dir() else None))
-    try:
-        with provider(seed, faults) as url:
-            place = Place(folder, url, dsn)
-            place.prepare()
-            agent.import_everything(place)
-            run_forked(agent.set_up, place)
-            yield place
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with folder_in_memory("soak-") as folder, provider(seed, faults) as url:
+        place = Place(folder, url, dsn)
+        place.prepare()
+        agent.import_everything(place)
+        run_forked(agent.set_up, place)
+        yield place
 
 
 class Driver:
@@ -126,15 +115,15 @@ class Driver:
             ("go on", "say", "old answer", "fork", "damage", "lie"), (60, 25, 5, 4, 3, 3)
         )[0]:
             case "old answer" if self.earlier:
-                self._note("old answer")
+                self.steps["old answer"] += 1
                 self.world.do(self.chance.choice(self.earlier))
             case "fork" if len(threads) < MAX_THREADS and status["messages"]:
-                self._note("fork")
+                self.steps["fork"] += 1
                 self.world.fork(thread, f"{thread}-{len(threads)}", self.chance.random())
             case "damage":
                 self._damage()
             case "lie" if status["is_open"]:
-                self._note("lie")
+                self.steps["lie"] += 1
                 answered = {each["answers"] for each in status["messages"]}
                 calls = [call["id"] for each in status["messages"] for call in each["calls"]]
                 lies = tuple(call for call in calls if call not in answered)
@@ -153,20 +142,15 @@ class Driver:
         return f"{ASKS}{self.chance.getrandbits(60):x}"
 
     def _go_on(self, thread: str, status: dict[str, Any]) -> None:
-        if not status["messages"]:
-            self._do(thread, say=self._words())
-        elif questions := status["questions"]:
-            kinds = {each: self.chance.choices(("approve", "reject"), (4, 1))[0] for each in questions}
-            self._answer(thread, questions, kinds)
-        elif status["is_open"]:
+        if questions := status["questions"]:
+            kinds = [self.chance.choices(("approve", "reject"), (4, 1))[0] for _ in questions]
+            answers = dict(zip(questions, map(self.world.decide, questions.values(), kinds), strict=True))
+            self.earlier.append(Operation(thread, answers=answers))
+            self._do(thread, answers=answers)
+        elif status["messages"] and status["is_open"]:
             self._do(thread)
         else:
             self._do(thread, say=self._words())
-
-    def _answer(self, thread: str, questions: dict[str, Any], kinds: dict[str, str]) -> None:
-        answers = {each: self.world.decide(questions[each], kind) for each, kind in kinds.items()}
-        self.earlier.append(Operation(thread, answers=answers))
-        self._do(thread, answers=answers)
 
     def _do(self, thread: str, **asked: Any) -> None:
         """Do one thing in a random way, perhaps disturbed."""
@@ -187,7 +171,7 @@ class Driver:
 
     def _perform(self, operation: Operation, kill_after: float | None) -> str:
         error = self.world.do(operation, kill_after)
-        self._note(error or ("answer" if operation.answers else "say" if operation.say else "resume"))
+        self.steps[error or ("answer" if operation.answers else "say" if operation.say else "resume")] += 1
         if error in {"", "AnsweredError"}:
             self.world.remember(operation.thread)
         elif error == "JournalError":
@@ -203,7 +187,7 @@ class Driver:
         file = self.world.place.journal
         if not file.exists():
             return
-        self._note("damage")
+        self.steps["damage"] += 1
         raw = bytearray(file.read_bytes())
         kind = self.chance.choice(("flip", "cut", "remove"))
         self.world.log.append(f"damage: {kind} {file.name}")
@@ -230,9 +214,6 @@ class Driver:
             else:
                 return
         raise FindingError(f"{thread}: no answer after {MAX_ROUNDS} invocations without faults")
-
-    def _note(self, step: str) -> None:
-        self.steps[step] += 1
 
 
 if __name__ == "__main__":

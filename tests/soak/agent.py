@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -65,15 +67,10 @@ class Place:
     def settings(self) -> Settings:
         """Return what the operator says."""
         return Settings(
-            workspace=self.folder,
-            home=self.folder / "home",
-            bundled_skills=False,
-            sandbox="off",
-            model="openai:soak",
-            model_parameters={"max_retries": 0},
+            workspace=self.folder, home=self.folder / "home", bundled_skills=False, sandbox="off",
+            model="openai:soak", model_parameters={"max_retries": 0}, max_model_calls=30,
             require_approval_for=frozenset({"run"}),
-            max_model_calls=30,
-        )
+        )  # fmt: skip
 
     @property
     def journal(self) -> Path:
@@ -139,25 +136,22 @@ def perform(place: Place, operation: Operation) -> None:
             asyncio.run(_perform_async(place, operation))
         else:
             _perform_sync(place, operation)
-    except ModelCallError as error:
-        outcome = {"error": "ModelCallError", "text": str(error)}
     except (SkillsAgentError, asyncio.CancelledError, TimeoutError) as error:
-        outcome = {"error": type(error).__name__, "text": str(error)}
+        kind = ModelCallError if isinstance(error, ModelCallError) else type(error)
+        outcome = {"error": kind.__name__, "text": str(error)}
     (place.folder / OUTCOME).write_text(json.dumps(outcome))
 
 
 def look(place: Place, thread: str) -> None:
     """Keep what a person sees of a thread."""
-    with _opened(place, SqliteSaver, PostgresSaver) as saver:
-        graph = _builder(place).compile(checkpointer=saver)
+    with _compiled(place) as graph:
         status = _told(graph.get_state({"configurable": {"thread_id": thread}}))
     (place.folder / STATUS).write_text(json.dumps(status))
 
 
 def fork(place: Place, thread: str, new: str, chance: float) -> None:
     """Make a new thread of a thread as it was after some step, and keep what a person sees of it."""
-    with _opened(place, SqliteSaver, PostgresSaver) as saver:
-        graph = _builder(place).compile(checkpointer=saver)
+    with _compiled(place) as graph:
         steps = Threads(graph).steps(thread)
         try:
             Threads(graph).fork(thread, str(1 + int(chance * len(steps))), new=new)
@@ -182,18 +176,14 @@ def _shift_clock(seconds: float) -> None:
 
 
 def _perform_sync(place: Place, operation: Operation) -> None:
-    with _opened(place, SqliteSaver, PostgresSaver) as saver:
-        graph = _builder(place).compile(checkpointer=saver)
+    with _compiled(place) as graph:
         config: Any = {"configurable": {"thread_id": operation.thread}}
         if operation.way == "invoke":
             graph.invoke(operation.message, config, durability=operation.durability)
             return
         until = time.monotonic() + (operation.cancel_after or 1000)
-        stream = graph.stream(operation.message, config, durability=operation.durability)
-        for _ in stream:
-            if time.monotonic() > until:
-                break
-        stream.close()
+        with closing(graph.stream(operation.message, config, durability=operation.durability)) as stream:
+            any(time.monotonic() > until for _ in stream)
 
 
 async def _perform_async(place: Place, operation: Operation) -> None:
@@ -226,6 +216,12 @@ def _note(file: Path) -> BaseTool:
 
     note.metadata = {"risk": "write"}
     return note
+
+
+@contextmanager
+def _compiled(place: Place) -> Iterator[Any]:
+    with _opened(place, SqliteSaver, PostgresSaver) as saver:
+        yield _builder(place).compile(checkpointer=saver)
 
 
 def _opened(place: Place, sqlite: Any, postgres: Any) -> Any:
