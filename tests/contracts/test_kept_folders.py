@@ -2,7 +2,6 @@
 
 import functools
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +12,10 @@ import pytest
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+from tests.contracts import runner_contract
+from tests.contracts.runner_contract import MakeRunner
 from tests.machine import SANDBOX, Plain, Sandboxed
 
-MakeRunner = Callable[..., ScriptRunner]
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
@@ -46,13 +46,8 @@ def make_runner(request: pytest.FixtureRequest, place: Path) -> MakeRunner:
 
 
 def request_for(place: Path, body: str, *args: str) -> ScriptRequest:
-    script = place / "skill" / "script.sh"
-    script.write_text(body)
-    return ScriptRequest(
-        *("demo", script, args, None, place / "work"),
-        home=place / "state/home",
-        scratch=place / "state/thread/scratch",
-    )
+    request = runner_contract.request_for(place, body, *args, name="script.sh")
+    return replace(request, home=place / "state/home", scratch=place / "state/thread/scratch")
 
 
 def test_a_home_is_there_in_the_next_run_and_in_one_beside_it(make_runner: MakeRunner, place: Path) -> None:

@@ -41,12 +41,9 @@ def kind(tmp_path: Path) -> Kind:
 def test_a_child_process_holds_nothing_of_its_parents(tmp_path: Path) -> None:
     """It would keep the locks of a parent that was killed, and could not be kept out by them."""
     folder = tmp_path / "locks"
-    program = f"""
-import os, signal, sys
-from pathlib import Path
-from skills_agent.graph.threads.locks import FileLocks, ThreadKey
-from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError
-locks = FileLocks(Path({str(folder)!r}))
+    program = f"""{PROGRAM}
+import os, signal
+from skills_agent.graph.threads.errors import ThreadBusyError
 locks.take(ThreadKey("t"))
 if not os.fork():
     try:
@@ -59,9 +56,8 @@ if not os.fork():
 sys.stdin.readline()
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", program, str(folder)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stdout.readline() == "kept out\n"
@@ -117,13 +113,11 @@ def test_a_file_that_its_holder_removed_in_between_is_not_locked(
 ) -> None:
     """Two that lock two files of one name would both run."""
     locks, other, third = (FileLocks(tmp_path / "locks") for _ in range(3))
-    release, flock = locks.take(KEY), fcntl.flock
-    between: list[bool] = []
+    between, flock = [locks.take(KEY)], fcntl.flock
 
     def late(file: int, operation: int) -> None:
-        if not between:
-            between.append(True)
-            release()
+        if between:
+            between.pop()()
             if is_taken_again:
                 third.take(KEY)
         flock(file, operation)

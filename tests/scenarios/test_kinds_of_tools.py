@@ -98,7 +98,7 @@ def test_the_result_of_a_direct_tool_is_the_answer(server: OpenAIServer, make_ag
 
 
 @pytest.mark.parametrize("other", [call("price", item="nothing"), call("double", number=1)])
-def test_a_direct_tool_that_failed_or_had_company(make_agent: MakeAgent, other: dict[str, Any]) -> None:
+def test_a_failed_direct_tool_leaves_it_to_the_model(make_agent: MakeAgent, other: dict[str, Any]) -> None:
     agent = make_agent([calls(call("price", item="tea"), other), "done"], tools=[price, double], **FREE)
     done = agent.say("go")
     assert (done["answer"], isinstance(done["messages"][-1], AIMessage)) == ("done", True)

@@ -96,21 +96,15 @@ def test_a_name_is_a_model_of_the_settings(server: OpenAIServer, make_agent: Mak
 
 
 @pytest.mark.slow
-def test_other_providers_are_known_by_their_names() -> None:
-    pytest.importorskip("langchain_anthropic")
-    parameters = {"max_tokens": 7, "api_key": KEY}
-    model: Any = resolve_model("anthropic:claude-x", environment={}, parameters=parameters)
-    assert (type(model).__name__, model.model, model.max_tokens) == ("ChatAnthropic", "claude-x", 7)
-
-
-@pytest.mark.slow
-def test_a_provider_that_is_unknown_or_not_installed_or_refuses_is_said_without_the_key() -> None:
+def test_a_provider_is_known_by_its_name_or_said_to_be_unknown_without_the_key() -> None:
     with pytest.raises(ModelError, match="nobody:x cannot be used: Unsupported"):
         resolve_model("nobody:x", environment={})
     with pytest.raises(ModelError, match="langchain-upstage"):
         resolve_model("upstage:x", environment={})
     pytest.importorskip("langchain_anthropic")
-    parameters = {"temperature": "hot", "api_key": KEY}
+    parameters: dict[str, Any] = {"max_tokens": 7, "api_key": KEY}
+    model: Any = resolve_model("anthropic:claude-x", environment={}, parameters=parameters)
+    assert (type(model).__name__, model.model, model.max_tokens) == ("ChatAnthropic", "claude-x", 7)
     with pytest.raises(ModelError, match="temperature Input should be a valid number") as refused:
-        resolve_model("anthropic:claude-x", environment={}, parameters=parameters)
+        resolve_model("anthropic:claude-x", environment={}, parameters={**parameters, "temperature": "hot"})
     assert KEY not in str(refused.value)

@@ -191,7 +191,7 @@ def test_a_model_that_gives_no_answer_is_told_once_a_turn_counted_and_the_operat
     assert counted == {FIRST: 44, **({SECOND: 2 * lost} if lost else {})}
 
 
-def test_older_turns_are_summed_up_by_that_model(asked: MakeAsked, workspace: Path, skills_dir: Path) -> None:
+def test_a_skills_model_sums_up_older_turns(asked: MakeAsked, workspace: Path, skills_dir: Path) -> None:
     skill(skills_dir, "alpha", "model: second")
     agent = asked(context_window=6_000)
     for text in ("/alpha go", *["word " * 2_000] * 4):

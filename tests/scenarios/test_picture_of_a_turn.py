@@ -48,8 +48,17 @@ WITH_ALPHA = {"messages": [HumanMessage("Go.")], "skills": ["alpha"]}
 PAST = [each for _ in range(40) for each in (HumanMessage("Well. " * 300), AIMessage("Noted. " * 100))]
 LONG = {"messages": [*PAST, HumanMessage("Go.")]}
 PLAIN, NAMED = "discover decide answer", "discover select load decide answer"
-LOADS, CALLS = "discover decide select load decide answer", "discover decide gate act decide answer"
-ASKS = "discover decide gate"
+LOADS, UNLOADS = "discover decide select load decide answer", "discover select decide answer"
+CALLS, ASKS = "discover decide gate act decide answer", "discover decide gate"
+DONE = "approve act decide answer"
+REFUSES, AGAIN, STOPS = "discover decide gate decide answer", "approve decide gate", "approve answer"
+THRICE = "discover decide gate decide gate decide gate answer"
+ASKS_ANEW, CHANGED = "discover select", "approve load decide answer"
+BOTH = "discover decide select load gate act decide answer"
+WANTS_TWO, SUMS_UP = "discover decide gate act act decide answer", "discover summarize decide answer"
+REFRESH, ASK, DENY = {"on_change": "refresh"}, {"on_change": "ask"}, {"approval": "deny"}
+REPORT = calls(call("report"))
+OUT_OF_CALLS, OUT_OF_TOOLS = {"max_model_calls": 2}, {"max_tool_calls": 1}
 Story = tuple[list[Any], list[Any], dict[str, Any], list[str]]
 STORIES: dict[str, Story] = {
     "hello": (["Hello."], ["Hi"], {}, [PLAIN]),
@@ -58,47 +67,23 @@ STORIES: dict[str, Story] = {
     "a skill that is mentioned": (["Done."], ["Use $alpha."], {}, [NAMED]),
     "a skill of the caller": (["Done."], [WITH_ALPHA], {}, [NAMED]),
     "a skill of the model": ([LOAD, "Done."], ["Go."], {}, [LOADS]),
-    "a skill unloaded": (
-        *([LOAD, "Done."], ["Go.", "/unload alpha"], {}),
-        [LOADS, "discover select decide answer"],
-    ),
-    "a changed skill": (
-        *(["One.", "Two."], [WITH_ALPHA, CHANGE, "On."], {"on_change": "refresh"}),
-        [NAMED, NAMED],
-    ),
-    "a changed skill with a question": (
-        *([LOAD, "One.", "Two."], ["Go.", CHANGE, "On.", APPROVE], {"on_change": "ask"}),
-        [LOADS, "discover select", "approve load decide answer"],
-    ),
+    "a skill unloaded": ([LOAD, "Done."], ["Go.", "/unload alpha"], {}, [LOADS, UNLOADS]),
+    "a changed skill": (["One.", "Two."], [WITH_ALPHA, CHANGE, "On."], REFRESH, [NAMED, NAMED]),
+    "a question of it": ([LOAD, "1", "2"], ["Go.", CHANGE, "On.", APPROVE], ASK, [LOADS, ASKS_ANEW, CHANGED]),
     "an allowed call": ([LOOK, "Done."], ["Look."], {}, [CALLS]),
-    "two calls": ([TWO, "Done."], ["Look."], {}, ["discover decide gate act act decide answer"]),
-    "a skill beside a call": (
-        *([BESIDE, "Done."], ["Go."], {}),
-        ["discover decide select load gate act decide answer"],
-    ),
-    "a direct result": ([calls(call("report"))], ["Report."], {"tools": [report], **FREE}, [CALLS]),
-    "approved": ([WRITE, "Done."], ["Write.", APPROVE], {}, [ASKS, "approve act decide answer"]),
+    "two calls": ([TWO, "Done."], ["Look."], {}, [WANTS_TWO]),
+    "a skill beside a call": ([BESIDE, "Done."], ["Go."], {}, [BOTH]),
+    "a direct result": ([REPORT], ["Report."], {"tools": [report], **FREE}, [CALLS]),
+    "approved": ([WRITE, "Done."], ["Write.", APPROVE], {}, [ASKS, DONE]),
     "rejected": ([WRITE, "I leave it."], ["Write.", REJECT], {}, [ASKS, "approve decide answer"]),
     "superseded": ([WRITE, "Done."], ["Write.", "Leave it."], {}, [ASKS, PLAIN]),
-    "refused by policy": (
-        *([WRITE, "Not allowed."], ["Write."], {"approval": "deny"}),
-        ["discover decide gate decide answer"],
-    ),
-    "refused again and again": (
-        *([UNKNOWN, UNKNOWN, UNKNOWN, "I stop."], ["Go."], {}),
-        ["discover decide gate decide gate decide gate answer"],
-    ),
-    "rejected again and again": (
-        *([WRITE, WRITE, WRITE, "I stop."], ["Write.", *[REJECT] * 3], {}),
-        [ASKS, "approve decide gate", "approve decide gate", "approve answer"],
-    ),
-    "spent model calls": ([LOOK, LOOK, "I stop."], ["Go."], {"max_model_calls": 2}, [CALLS]),
-    "spent tool calls": ([LOOK, LOOK, "I stop."], ["Go."], {"max_tool_calls": 1}, [CALLS]),
-    "a long history": (
-        *(["Done."] * 41, [LONG], {"context_window": 8_000}),
-        ["discover summarize decide answer"],
-    ),
-}
+    "refused by policy": ([WRITE, "Not allowed."], ["Write."], DENY, [REFUSES]),
+    "refused thrice": ([UNKNOWN] * 3 + ["I stop."], ["Go."], {}, [THRICE]),
+    "rejected thrice": ([WRITE] * 3 + ["I stop."], ["Go.", *[REJECT] * 3], {}, [ASKS, AGAIN, AGAIN, STOPS]),
+    "spent model calls": ([LOOK, LOOK, "I stop."], ["Go."], OUT_OF_CALLS, [CALLS]),
+    "spent tool calls": ([LOOK, LOOK, "I stop."], ["Go."], OUT_OF_TOOLS, [CALLS]),
+    "a long history": (["Done."] * 41, [LONG], {"context_window": 8_000}, [SUMS_UP]),
+}  # fmt: skip
 """What the model says, what comes into the thread, settings, and the nodes of each invocation."""
 
 
@@ -161,7 +146,7 @@ class Unsteady:
 
 
 @pytest.mark.parametrize("is_same", [False, True])
-def test_a_turn_whose_model_failed_goes_on_or_is_one(make_agent: MakeAgent, is_same: bool) -> None:
+def test_a_failed_turn_goes_on_or_is_a_turn_of_its_own(make_agent: MakeAgent, is_same: bool) -> None:
     agent = make_agent([Unsteady("Fine.")])
     with pytest.raises(RuntimeError, match="no answer"):
         agent.say("One?")

@@ -151,7 +151,7 @@ def test_nothing_beside_the_plugin_is_run(make: Any, plugin: Path) -> None:
     assert ["exit code" in each.text for each in agent.tool_messages("run_script")] == [False] * len(paths)
 
 
-def test_trust_in_a_skill_ends_with_its_plugin(make_agent: MakeAgent, workspace: Path, plugin: Path) -> None:
+def test_trust_ends_when_the_plugin_changes(make_agent: MakeAgent, workspace: Path, plugin: Path) -> None:
     own = workspace / ".agents" / "skills" / "tools"
     own.parent.mkdir(parents=True)
     plugin.rename(own)
@@ -170,7 +170,7 @@ def test_trust_in_a_skill_ends_with_its_plugin(make_agent: MakeAgent, workspace:
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_a_plugin_that_is_the_workspace(make_agent: MakeAgent, workspace: Path, sandbox: str) -> None:
+def test_a_workspace_may_be_the_plugin_itself(make_agent: MakeAgent, workspace: Path, sandbox: str) -> None:
     write_skill(
         workspace / "skills", "deploy", "Deploys.", "See ${CLAUDE_PLUGIN_ROOT}.", scripts__where_py=WHERE
     )

@@ -70,7 +70,7 @@ def test_what_was_said_in_advance_does_not_answer(
 
 
 @pytest.mark.parametrize("args", [[".git/config"], "--to .git/config", '["\\u002egit/config"]'])
-def test_yes_does_not_answer_for_arguments(make_agent: MakeAgent, skills_dir: Path, args: object) -> None:
+def test_yes_answers_no_protected_argument(make_agent: MakeAgent, skills_dir: Path, args: object) -> None:
     write_skill(skills_dir, "writer", "Writes.", scripts__run_py="print('ran')")
     named = call("run_script", skill="writer", path="scripts/run.py", args=args)
     agent = make_agent([calls(named), "done"], **FREE)
@@ -78,7 +78,7 @@ def test_yes_does_not_answer_for_arguments(make_agent: MakeAgent, skills_dir: Pa
     assert "Protected path" in agent.question
 
 
-def test_no_grant_or_skill_answers_it_and_few_approvers(make_agent: MakeAgent, workspace: Path) -> None:
+def test_only_an_approver_who_says_so_answers_it(make_agent: MakeAgent, workspace: Path) -> None:
     agent = make_agent([calls(PLAIN), calls(GIT), calls(GIT), "done"])
     agent.say("go")
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})

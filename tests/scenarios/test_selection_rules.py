@@ -298,9 +298,7 @@ def test_a_skill_set_is_all_that_a_caller_may_load(make_agent: MakeAgent, skills
         agent.say("go", context=Context(skills="suport"))
 
 
-def test_a_skill_for_certain_files_is_told_then(
-    make_agent: MakeAgent, workspace: Path, skills_dir: Path
-) -> None:
+def test_a_skill_is_told_once_its_files_are(make_agent: MakeAgent, workspace: Path, skills_dir: Path) -> None:
     write_skill(skills_dir, "typescript", "Types.\npaths: src/**/*.ts, *.tsx")
     (workspace / "src").mkdir()
     (workspace / "src" / "a.ts").write_text("let a;\n")

@@ -66,7 +66,7 @@ def test_a_hosts_model_goes_on_behind_them_too(strict: StrictServer, make_agent:
     assert len(strict.refusals) == len({each[:20] for each in strict.refusals})
 
 
-def test_where_no_role_is_known_the_first_message_has_it(server: OpenAIServer, make_agent: MakeAgent) -> None:
+def test_a_system_message_may_head_the_first_one(server: OpenAIServer, make_agent: MakeAgent) -> None:
     strict = StrictServer(server, "gemma")
     assert make_agent(server.chat()).say("Hello.")["answer"] == "Well."
     refused, taken = (request.body["messages"] for request in server.requests)
