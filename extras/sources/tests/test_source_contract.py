@@ -27,21 +27,28 @@ globals().update(
 OpenSource = Callable[[Path, ExitStack], MakeSource]
 
 
+def flat(tree: Tree) -> dict[str, bytes]:
+    """Return the files of a tree by their paths."""
+    return {
+        f"{folder}/{relative}": as_bytes(content)
+        for folder, files in tree.items()
+        for relative, content in files.items()
+    }
+
+
 def write(tree: Tree, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    for name, files in tree.items():
-        for relative, content in files.items():
-            path = folder / name / relative
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(as_bytes(content))
+    for relative, content in flat(tree).items():
+        (folder / relative).parent.mkdir(parents=True, exist_ok=True)
+        (folder / relative).write_bytes(content)
     return folder
 
 
 def store_source(store: BaseStore) -> MakeSource:
     def make(tree: Tree) -> Source:
-        for folder, files in tree.items():
-            for relative, content in files.items():
-                store.put(("skills", "alice", folder), relative, value_of(as_bytes(content)))
+        for path, content in flat(tree).items():
+            folder, _, relative = path.partition("/")
+            store.put(("skills", "alice", folder), relative, value_of(content))
         return StoreSource(store, ("skills", "alice"), "mine")
 
     return make
@@ -65,9 +72,8 @@ def in_remote_memory(tmp_path: Path, stack: ExitStack) -> MakeSource:
     stack.callback(memory.rm, root, recursive=True)
 
     def make(tree: Tree) -> Source:
-        for folder, files in tree.items():
-            for relative, content in files.items():
-                memory.pipe_file(f"{root}/{folder}/{relative}", as_bytes(content))
+        for path, content in flat(tree).items():
+            memory.pipe_file(f"{root}/{path}", content)
         return RemoteSource(f"memory:/{root}", "mine")
 
     return make
@@ -78,9 +84,8 @@ def in_a_zip(tmp_path: Path, stack: ExitStack) -> MakeSource:
 
     def make(tree: Tree) -> Source:
         with zipfile.ZipFile(tmp_path / "skills.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-            for folder, files in tree.items():
-                for relative, content in files.items():
-                    archive.writestr(f"{folder}/{relative}", as_bytes(content))
+            for path, content in flat(tree).items():
+                archive.writestr(path, content)
         return RemoteSource(f"zip://::{tmp_path}/skills.zip", "mine")
 
     return make
@@ -113,17 +118,10 @@ def in_deepagents(tmp_path: Path, stack: ExitStack) -> MakeSource:
     return make
 
 
-@pytest.fixture(
-    params=[
-        in_a_memory_store,
-        in_a_sqlite_store,
-        in_remote_memory,
-        in_a_zip,
-        on_the_web,
-        in_a_backend,
-        in_deepagents,
-    ]
-)
+STORES = [in_a_memory_store, in_a_sqlite_store]
+
+
+@pytest.fixture(params=[*STORES, in_remote_memory, in_a_zip, on_the_web, in_a_backend, in_deepagents])
 def make_source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeSource]:
     open_source: OpenSource = request.param
     with ExitStack() as stack:

@@ -98,8 +98,8 @@ def test_a_path_above_the_skill_that_is_in_the_plugin_names_it(
 @pytest.mark.parametrize(
     "text",
     [
-        "import { x } from '../../lib/x'",
-        "cd ../.. and look into ../alone/scripts/x.py",
+        "'../../lib/x'",
+        "cd ../.. and ../alone/scripts/x.py",
         "../../../secret",
         ".../scripts/x.py",
         "../../scripts/x.pyc",
@@ -136,13 +136,8 @@ def test_files_of_the_plugin_are_read_by_any_spelling_and_nothing_outside(
 ) -> None:
     registry = registry_of(tmp_path, plugin)
     ref = loaded(registry)
-    spellings = (
-        "${CLAUDE_PLUGIN_ROOT}",
-        "$CLAUDE_PLUGIN_ROOT",
-        str(plugin),
-        str(registry.snapshot(ref).plugin),
-    )
-    for spelling in spellings:
+    copied = str(registry.snapshot(ref).plugin)
+    for spelling in ("${CLAUDE_PLUGIN_ROOT}", "$CLAUDE_PLUGIN_ROOT", str(plugin), copied):
         assert read_resource(registry, ref, f"{spelling}/docs/help.md") == "Help.\n"
         assert read_resource(registry, ref, f"{spelling}/skills/deploy/notes.md") == "Notes.\n"
         with pytest.raises(SkillError, match="is not inside the folder"):
@@ -150,10 +145,10 @@ def test_files_of_the_plugin_are_read_by_any_spelling_and_nothing_outside(
         with pytest.raises(SkillError, match="has no file"):
             read_resource(registry, ref, f"{spelling}/nothing.md")
     assert read_resource(registry, ref, "../../docs/help.md") == "Help.\n"
+    assert read_resource(registry, ref, "notes.md") == "Notes.\n"
     for path in (f"{plugin.parent}/tools2/x", "/etc/passwd", "../../../secret", "notes/../../../../secret"):
         with pytest.raises(SkillError, match="is not inside the folder"):
             read_resource(registry, ref, path)
-    assert read_resource(registry, ref, "notes.md") == "Notes.\n"
 
 
 def test_a_skill_with_a_link_named_skill_is_no_plugin(tmp_path: Path) -> None:

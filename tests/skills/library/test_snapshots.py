@@ -206,13 +206,6 @@ def test_a_folder_is_the_snapshot_while_nothing_differs_or_is_left_out(
     assert not store.is_same(skill.parent / "gone", digest)
 
 
-def test_a_file_that_changes_between_the_look_and_the_read_is_refused(skill: Path) -> None:
-    contents = list_contents(skill, ContentLimits())
-    (skill / "data.csv").write_text("a,b\nc,d\n")
-    with pytest.raises(SnapshotError, match=r"data\.csv: it changes"):
-        read_digest(skill, contents)
-
-
 @pytest.mark.parametrize(("opens", "what"), [(2, "measure"), (4, "copy")])
 def test_a_folder_that_changes_meanwhile_is_read_again(
     skill: Path, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch, opens: int, what: str
@@ -288,16 +281,25 @@ def test_drafts_that_a_killed_process_left_are_removed(skill: Path, store: Snaps
     assert not left.exists()
 
 
-def test_a_cache_that_cannot_be_used_is_replaced_by_a_temporary_one(skill: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    store = SnapshotStore(tmp_path / "file" / "snapshots")
+def test_a_file_that_changes_between_the_look_and_the_read_is_refused(skill: Path) -> None:
+    contents = list_contents(skill, ContentLimits())
+    (skill / "data.csv").write_text("a,b\nc,d\n")
+    with pytest.raises(SnapshotError, match=r"data\.csv: it changes"):
+        read_digest(skill, contents)
+
+
+@pytest.mark.parametrize("fault", ["below a file", "open to others"])
+def test_a_cache_that_cannot_be_used_is_replaced_by_a_temporary_one(
+    skill: Path, tmp_path: Path, fault: str
+) -> None:
+    if fault == "below a file":
+        (tmp_path / "cache").touch()
+    else:
+        (tmp_path / "cache/snapshots").mkdir(parents=True)
+        (tmp_path / "cache/snapshots").chmod(0o777)
+    store = SnapshotStore(tmp_path / "cache/snapshots")
+    planted = store.folder
     snapshot = store.take(skill)
+    assert not snapshot.folder.is_relative_to(planted)
     assert files_of(snapshot.folder) == files_of(skill)
     assert store.open(snapshot.digest) == snapshot
-
-
-def test_a_cache_that_others_may_write_to_is_not_used(skill: Path, store: SnapshotStore) -> None:
-    store.folder.mkdir(parents=True)
-    store.folder.chmod(0o777)
-    planted = store.folder
-    assert not store.take(skill).folder.is_relative_to(planted)

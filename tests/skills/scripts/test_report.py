@@ -24,9 +24,8 @@ def test_a_run_that_did_not_end_by_itself_says_why(result: ScriptResult, outcome
 
 def test_what_a_person_could_not_see_does_not_reach_the_model() -> None:
     text = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07a\0b\u202e\U000e0041 10%\r20%\r\n"
-    assert (
-        describe(replace(DONE, stdout=text)) == "exit code 0 (0.12 s, controlled)\nstdout:\nred ab 10%\n20%"
-    )
+    shown = describe(replace(DONE, stdout=text))
+    assert shown == "exit code 0 (0.12 s, controlled)\nstdout:\nred ab 10%\n20%"
 
 
 def test_written_files_are_told_before_what_the_script_said_itself() -> None:

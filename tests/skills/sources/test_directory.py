@@ -63,68 +63,49 @@ def test_what_is_in_an_own_folder_is_a_skill_once_the_outer_one_is_none(tmp_path
     assert [each.folder for each in source.scan().skills] == ["inner"]
 
 
-@pytest.mark.parametrize("folder", [".git", "node_modules", "__pycache__", ".venv"])
-def test_folders_of_tools_are_not_searched(tmp_path: Path, folder: str) -> None:
-    put(tmp_path / folder / "a")
-    put(tmp_path / "b" / folder / "c")
-
-    assert found_in(tmp_path) == ([], [])
-
-
-def test_another_case_of_the_file_name_is_read_and_reported(tmp_path: Path) -> None:
-    put(tmp_path / "a").rename(tmp_path / "a/skill.md")
-    put(tmp_path / "b")
-    (tmp_path / "b/Skill.md").write_text("not this one")
-
-    assert found_in(tmp_path) == (["a/skill.md", "b/SKILL.md"], [("file-name-case", "a/skill.md")])
-
-
-def test_a_link_to_a_folder_outside_is_reported_and_not_followed(tmp_path: Path) -> None:
+def test_loops_of_links_end_and_those_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     put(tmp_path / "outside/secret")
     root = tmp_path / "root"
     put(root / "a")
+    (root / "a/loop").symlink_to(root / "a")
+    (root / "x").symlink_to(root / "y")
+    (root / "y").symlink_to(root / "x")
     (root / "link").symlink_to(tmp_path / "outside")
-    (root / "file-link").mkdir()
-    (root / "file-link/SKILL.md").symlink_to(tmp_path / "outside/secret/SKILL.md")
-
+    for name, target in (("b", "SKILL.md"), ("c", "missing"), ("d", tmp_path / "outside/secret/SKILL.md")):
+        (root / name).mkdir()
+        (root / name / "SKILL.md").symlink_to(target)
     found, reported = found_in(root)
-
     assert found == ["a/SKILL.md"]
-    assert reported == [("link-outside", "file-link/SKILL.md"), ("link-outside", "link")]
+    assert sorted(reported) == [
+        ("link-outside", "d/SKILL.md"),
+        ("link-outside", "link"),
+        ("skill-unreadable", "b/SKILL.md"),
+        ("skill-unreadable", "c/SKILL.md"),
+    ]
 
 
-def test_loops_of_links_end(tmp_path: Path) -> None:
-    put(tmp_path / "a")
-    (tmp_path / "a/loop").symlink_to(tmp_path / "a")
-    (tmp_path / "x").symlink_to(tmp_path / "y")
-    (tmp_path / "y").symlink_to(tmp_path / "x")
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b/SKILL.md").symlink_to("SKILL.md")
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c/SKILL.md").symlink_to("missing")
-
-    found, reported = found_in(tmp_path)
-
-    assert found == ["a/SKILL.md"]
-    assert reported == [("skill-unreadable", "b/SKILL.md"), ("skill-unreadable", "c/SKILL.md")]
-
-
-def test_what_is_no_regular_file_is_skipped_at_once(tmp_path: Path) -> None:
+def test_what_is_no_skill_file_is_skipped_at_once_and_another_case_of_its_name_is_read(
+    tmp_path: Path,
+) -> None:
     put(tmp_path / "good")
+    (tmp_path / "good/Skill.md").write_text("not this one")
+    put(tmp_path / "case").rename(tmp_path / "case/skill.md")
     (tmp_path / "folder/SKILL.md").mkdir(parents=True)
     put(tmp_path / "folder/SKILL.md/inner")
     (tmp_path / "pipe").mkdir()
     os.mkfifo(tmp_path / "pipe/SKILL.md")
     (tmp_path / "null").mkdir()
     (tmp_path / "null/SKILL.md").symlink_to("/dev/zero")
+    for folder in (".git", "node_modules", "__pycache__", ".venv"):
+        put(tmp_path / folder / "a")
+        put(tmp_path / "b" / folder / "c")
     start = time.monotonic()
-
     found, reported = found_in(tmp_path)
-
-    assert found == ["good/SKILL.md"]
-    assert reported == [
-        ("not-regular-file", "folder/SKILL.md"),
+    assert found == ["case/skill.md", "good/SKILL.md"]
+    assert sorted(reported) == [
+        ("file-name-case", "case/skill.md"),
         ("link-outside", "null/SKILL.md"),
+        ("not-regular-file", "folder/SKILL.md"),
         ("not-regular-file", "pipe/SKILL.md"),
     ]
     assert time.monotonic() - start < 60
@@ -244,29 +225,16 @@ def test_no_link_leads_to_skills_of_a_project_out_of_it(tmp_path: Path, link: st
     """Attack: a repository makes the user's own skills its own, or shows what is beside it."""
     project, home = tmp_path / "project", tmp_path / "home"
     put(home / ".agents/skills/one")
-    (project / link).parent.mkdir(parents=True)
+    put(project / "in/skills/two")
+    (project / link).parent.mkdir(exist_ok=True)
+    (project / link).symlink_to(project / "in" / link.removeprefix(".agents").lstrip("/"))
+    registry = Registry(standard_sources(project, home, bundled=False))
+    assert {each.source for each in registry.refresh().skills} == {"user", "project"}
+    (project / link).unlink()
     (project / link).symlink_to(home / link)
-
-    catalog = Registry(standard_sources(project, home, bundled=False)).refresh()
-
+    catalog = registry.refresh()
     assert [(each.source, each.trusted) for each in catalog.skills] == [("user", True)]
     assert [each.code for each in catalog.diagnostics] == ["link-outside"]
-
-
-def test_a_link_that_turns_out_of_the_project_is_noticed(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    put(project / "in/one")
-    put(tmp_path / "out/one")
-    (project / ".agents").mkdir()
-    link = project / ".agents/skills"
-    link.symlink_to(project / "in")
-    registry = Registry(standard_sources(project, tmp_path / "home", bundled=False))
-    assert [each.source for each in registry.refresh().skills] == ["project"]
-
-    link.unlink()
-    link.symlink_to(tmp_path / "out")
-
-    assert registry.refresh().skills == ()
 
 
 def test_an_offered_folder_in_the_project_leads_nowhere_else(tmp_path: Path) -> None:
