@@ -7,16 +7,16 @@ import json
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+
+from tests.http_servers import Requests, served
 
 needs_npm = pytest.mark.skipif(not shutil.which("npm"), reason="there is no npm here")
 
@@ -25,7 +25,7 @@ needs_npm = pytest.mark.skipif(not shutil.which("npm"), reason="there is no npm 
 class Registry:
     """Packages that npm gets over HTTP, and what it asked for."""
 
-    address: str = ""
+    address: str
     packages: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     archives: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
@@ -61,32 +61,15 @@ class Registry:
         return json.dumps({"name": path[1:], "dist-tags": {"latest": newest}, "versions": versions}).encode()
 
 
-@contextmanager
-def npm_registry() -> Iterator[Registry]:
+class _Requests(Requests):
+    def respond(self) -> None:
+        content = self.state.answer(unquote(self.path))
+        self.answer(404 if content is None else 200, content or b"")
+
+
+def npm_registry() -> AbstractContextManager[Registry]:
     """Serve a registry on a port of its own."""
-    registry = Registry()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content = registry.answer(unquote(self.path))
-            self.send_response(404 if content is None else 200)
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            self.wfile.write(content or b"")
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    registry.address = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield registry
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return served(_Requests, Registry)
 
 
 def _archive(files: Mapping[str, str]) -> bytes:

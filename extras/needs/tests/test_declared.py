@@ -33,11 +33,7 @@ def named(fields: dict[str, Value]) -> list[tuple[str, str, str]]:
 )
 def test_free_text_gives_what_is_surely_meant(text: str, needs: list[tuple[str, str, str]]) -> None:
     assert named({"compatibility": text}) == needs
-
-
-def test_programs_with_or_between_them_are_one_need() -> None:
-    (need,) = declared_needs({"compatibility": "Node.js or Bun"})
-    assert (need.name, need.instead) == ("node", ("bun",))
+    assert [need.instead for need in declared_needs({"compatibility": "Node.js or Bun"})] == [("bun",)]
 
 
 def test_dependencies_are_packages_programs_or_names_of_skills() -> None:
@@ -69,12 +65,9 @@ def test_requires_of_other_clients_is_read_nested_and_as_json_text() -> None:
     assert named({"requires": {"mcp": ["rube"]}}) == [("server", "rube", "")]
 
 
-def test_a_name_that_is_no_plain_name_is_left_out() -> None:
+def test_a_name_that_is_no_plain_name_is_left_out_and_a_list_is_bounded() -> None:
     names: list[Value] = ["rm -rf /", "a\nb", "--pre", "$(id)", "x" * 200, "ok"]
     assert named({"requires": {"bins": names}}) == [("program", "ok", "")]
-
-
-def test_a_list_is_bounded() -> None:
     many: list[Value] = [f"tool{number}" for number in range(10_000)]
     assert len(declared_needs({"requires": {"bins": many}})) == MAX_NEEDS
 

@@ -38,10 +38,6 @@ def machine(
     )
 
 
-def texts(missing: list[Missing]) -> list[str]:
-    return [each.text for each in missing]
-
-
 def test_programs_are_looked_for_in_path(tmp_path: Path) -> None:
     program(tmp_path / "bin", "here-it-is")
     needs = [
@@ -70,16 +66,14 @@ def test_packages_are_held_against_name_and_version(tmp_path: Path, monkeypatch:
         Need("python", "gone", marker="sys_platform == 'never'"),
     ]
     missing = machine(tmp_path).missing(needs, REF, trusted=True)
-    assert texts(missing) == ["some-package>=2 (1.5 is here)", "gone"]
+    assert [each.text for each in missing] == ["some-package>=2 (1.5 is here)", "gone"]
 
 
 def test_a_variable_counts_where_the_skill_gets_it(tmp_path: Path) -> None:
     needs = [Need("variable", name) for name in ("HOME", "GIVEN", "KEPT", "UNSET")]
     here = machine(tmp_path, {"GIVEN": "x", "KEPT": "x"}, {"s": ["GIVEN", "UNSET"]})
-    assert texts(here.missing(needs, REF, trusted=True)) == [
-        "KEPT (set, and not given to this skill)",
-        "UNSET",
-    ]
+    found = [each.text for each in here.missing(needs, REF, trusted=True)]
+    assert found == ["KEPT (set, and not given to this skill)", "UNSET"]
     assert len(here.missing(needs, REF, trusted=False)) == 3
 
 

@@ -14,19 +14,13 @@ NEWEST = "python3.16"
 
 
 def machine(programs: Path) -> ThisMachine:
+    """Return a machine with a stand-in for a newer Python in PATH."""
     programs.mkdir(exist_ok=True)
+    (programs / NEWEST).write_text("#!/bin/sh\n")
+    (programs / NEWEST).chmod(0o755)
     environment = {"PATH": str(programs)}
     environments = Environments(folder=programs / "environments", environment=environment)
     return ThisMachine(environment=environment, secrets={}, environments=environments)
-
-
-def newest_python(programs: Path) -> str:
-    """Put a stand-in for a newer Python into PATH; return its path."""
-    programs.mkdir(exist_ok=True)
-    place = programs / NEWEST
-    place.write_text("#!/bin/sh\n")
-    place.chmod(0o755)
-    return str(place)
 
 
 def request(skill: Path, **files: str) -> ScriptRequest:
@@ -36,20 +30,17 @@ def request(skill: Path, **files: str) -> ScriptRequest:
     return ScriptRequest("s", skill / "run.py", (), None, skill, root=skill)
 
 
-def test_the_agents_python_runs_what_asks_for_no_other(tmp_path: Path) -> None:
-    newest_python(tmp_path / "bin")
-    assert not machine(tmp_path / "bin").equip(request(tmp_path / "s", run="print(1)\n"), ()).python
-
-
 @pytest.mark.parametrize("source", ["", "# /// script\n# requires-python = '>=3.16'\n# ///\n"])
 def test_what_is_said_of_versions_is_obeyed(tmp_path: Path, source: str) -> None:
-    newest = newest_python(tmp_path / "bin")
     needs = () if source else (Need("program", "python", ">=3.16"),)
-    assert machine(tmp_path / "bin").equip(request(tmp_path / "s", run=source), needs).python == newest
+    equipped = machine(tmp_path / "bin").equip(request(tmp_path / "s", run=source), needs)
+    assert equipped.python == str(tmp_path / "bin" / NEWEST)
 
 
-def test_a_version_that_is_nowhere_is_no_reason_to_refuse_what_can_be_read(tmp_path: Path) -> None:
-    needs = (Need("program", "python", ">=99"),)
+@pytest.mark.parametrize("needs", [(), (Need("program", "python", ">=99"),)])
+def test_the_agents_python_runs_what_asks_for_no_other_or_for_one_that_is_nowhere(
+    tmp_path: Path, needs: tuple[Need, ...]
+) -> None:
     assert not machine(tmp_path / "bin").equip(request(tmp_path / "s", run="print(1)\n"), needs).python
 
 

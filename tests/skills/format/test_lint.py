@@ -136,9 +136,10 @@ def test_versions_of_requirements_are_compared_by_pep_440(tmp_path: Path) -> Non
     ):
         write(tmp_path, f"---\nname: {name}\ndescription: For {name}.\n{more}\n---\n", name)
     found = [each for each in lint(tmp_path).findings if each.code in {"requires-version", "version-form"}]
-    assert sorted((each.severity, each.message) for each in found) == [
-        ("warning", "It requires `chart>=2`, and chart is 1.10 here."),
-        ("warning", "It requires `odd>=1`, and odd says latest, which is no version by PEP 440."),
-        ("warning", "It requires `plain>=1`, and plain says no version."),
-        ("warning", "`latest` is no version by PEP 440: it cannot be compared."),
+    assert {each.severity for each in found} == {"warning"}
+    assert sorted(each.message for each in found) == [
+        "It requires `chart>=2`, and chart is 1.10 here.",
+        "It requires `odd>=1`, and odd says latest, which is no version by PEP 440.",
+        "It requires `plain>=1`, and plain says no version.",
+        "`latest` is no version by PEP 440: it cannot be compared.",
     ]

@@ -31,24 +31,20 @@ LONG = [
 
 def test_all_descriptions_are_cut_to_one_length_and_say_when_to_use_the_skill() -> None:
     listing = fit(LONG, 10 * 140)
-    lengths = {len(line.description or "") for line in listing.lines}
-
+    texts = [line.description or "" for line in listing.lines]
+    lengths = {len(text) for text in texts}
     assert (listing.omitted, listing.is_whole) == (0, False)
     assert max(lengths) - min(lengths) <= 1
     assert min(lengths) > 110
-    assert all((line.description or "").startswith("Does it with") for line in listing.lines)
-    assert all(
-        f"Use when {line.skill.name[-1]} is asked for." in (line.description or "") for line in listing.lines
-    )
+    assert all(text.startswith("Does it with") for text in texts)
+    assert all(f"Use when {number} is asked for." in text for number, text in enumerate(texts))
 
 
 def test_where_all_would_say_too_little_the_first_keep_a_description_and_the_rest_their_names() -> None:
     listing = fit(LONG, 10 * 13 + 3 * 80)
-
     assert [line.description is not None for line in listing.lines] == [True] * 3 + [False] * 7
     assert "Use when 0 is asked for." in (listing.lines[0].description or "")
-    assert listing.omitted == 0
-    assert not listing.is_whole
+    assert (listing.omitted, listing.is_whole) == (0, False)
 
 
 @pytest.mark.parametrize(
