@@ -1,6 +1,5 @@
 """Packages that a call lacks: its question shows them, and a yes installs just these."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,16 @@ LOAD = call("load_skill", name="packed")
 APPROVE = {"type": "approve"}
 
 
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that this user's packages come from."""
+@pytest.fixture(autouse=True)
+def index(tmp_path: Path, skills_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that this user's packages come from, and the skill `packed`, which needs one of them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     monkeypatch.setenv("UV_NO_CACHE", "1")
     make_wheel(tmp_path / "index", "outer", requires="inner>=2")
     make_wheel(tmp_path / "index", "inner", "2.5")
+    write_skill(skills_dir, "packed", "Packed.", scripts__run_py=OUTER, requirements_txt="outer\n")
     return tmp_path / "index"
-
-
-@pytest.fixture
-def packed(skills_dir: Path) -> Path:
-    return write_skill(skills_dir, "packed", "Packed.", scripts__run_py=OUTER, requirements_txt="outer\n")
 
 
 def environments(agent: Agent) -> Environments:
@@ -49,19 +44,16 @@ def kept(agent: Agent) -> list[str]:
     return [each.name for each in environments(agent).folder.glob("*/complete")]
 
 
-def question(agent: Agent) -> Mapping[str, Any]:
+def question(agent: Agent) -> str:
     (interrupt,) = agent.state.interrupts
-    request: Mapping[str, Any] = interrupt.value["action_requests"][0]
-    return request
+    return str(interrupt.value["action_requests"][0]["description"])
 
 
 @pytest.mark.slow
-def test_the_question_shows_the_list_and_a_yes_installs_it(
-    packed: Path, index: Path, make_agent: MakeAgent
-) -> None:
+def test_the_question_shows_the_list_and_a_yes_installs_it(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(LOAD), calls(RUN), "Done.", calls(RUN), "Done."])
     agent.say("Run it.")
-    description = question(agent)["description"]
+    description = question(agent)
     assert "Installed first, outside of the sandbox, for scripts of `packed`:" in description
     assert "inner 2.5  sha256:" in description
     assert "outer 1.0  sha256:" in description
@@ -76,7 +68,7 @@ def test_the_question_shows_the_list_and_a_yes_installs_it(
     assert "outer 1.0 inner 2.5" in agent.results("run_script")[-1]
     assert len(kept(agent)) == 1
     agent.say("Again.")
-    assert "Installed first" not in question(agent)["description"]
+    assert "Installed first" not in question(agent)
     agent.answer(APPROVE)
     assert "outer 1.0 inner 2.5" in agent.results("run_script")[-1]
 
@@ -88,26 +80,27 @@ def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
 ) -> None:
     """Nothing said so before: a model wrote the import, as the instructions show it."""
     make_wheel(index, "qrcode")
-    write_skill(skills_dir, "packed", "Packed.", "Write Python with qrcode.")
+    write_skill(skills_dir, "coded", "Coded.", "Write Python with qrcode.")
+    load = call("load_skill", name="coded")
     code = "import qrcode; print('qrcode', qrcode.VERSION)"
-    run = call("run_command", skill="packed", command=f'python3 -c "{code}"')
-    agent = make_agent([calls(LOAD), calls(run), calls(run), "Done."])
+    run = call("run_command", skill="coded", command=f'python3 -c "{code}"')
+    agent = make_agent([calls(load), calls(run), calls(run), "Done."])
     agent.say("Run it.")
-    assert "Installed first" not in question(agent)["description"]
+    assert "Installed first" not in question(agent)
     agent.answer(APPROVE)
     assert "question to the person then offers to install qrcode" in agent.results("run_command")[-1]
-    assert "qrcode 1.0  sha256:" in question(agent)["description"]
-    replies = [calls(LOAD), calls(run), calls(run), "Done."]
+    assert "qrcode 1.0  sha256:" in question(agent)
+    replies = [calls(load), calls(run), calls(run), "Done."]
     again = make_agent(replies, checkpointer=agent.checkpointer)  # another process
     again.answer(APPROVE)
     assert "stdout:\nqrcode 1.0" in again.results("run_command")[-1]
     (kept_one,) = kept_environments(environments(agent))
-    assert (kept_one.is_used, kept_one.note) == (True, "packed: qrcode")
+    assert (kept_one.is_used, kept_one.note) == (True, "coded: qrcode")
 
 
 @pytest.mark.slow
 def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
-    packed: Path, index: Path, make_agent: MakeAgent
+    index: Path, make_agent: MakeAgent
 ) -> None:
     agent = make_agent([calls(LOAD), calls(RUN), "Done."])
     agent.say("Run it.")
@@ -118,9 +111,7 @@ def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
 
 
 @pytest.mark.parametrize("settings", [{"approval": "deny"}, {"require_approval_for": frozenset()}])
-def test_nothing_is_installed_where_nobody_is_asked(
-    packed: Path, index: Path, make_agent: MakeAgent, settings: dict[str, Any]
-) -> None:
+def test_nothing_is_installed_where_nobody_is_asked(make_agent: MakeAgent, settings: dict[str, Any]) -> None:
     agent = make_agent([calls(LOAD), calls(RUN), "Done."], **settings)
     agent.say("Run it.")
     assert not agent.state.interrupts
@@ -129,9 +120,7 @@ def test_nothing_is_installed_where_nobody_is_asked(
 
 
 @pytest.mark.slow
-def test_an_edit_to_another_skill_installs_nothing(
-    packed: Path, index: Path, skills_dir: Path, make_agent: MakeAgent
-) -> None:
+def test_an_edit_to_another_skill_installs_nothing(skills_dir: Path, make_agent: MakeAgent) -> None:
     write_skill(skills_dir, "other", "Other.", scripts__run_py="print('other')\n")
     agent = make_agent([calls(LOAD, call("load_skill", name="other")), calls(RUN), "Done."])
     agent.say("Run it.")

@@ -50,9 +50,6 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-# Users
-
-
 def test_a_user_sees_no_skills_of_another(store: BaseStore) -> None:
     for user in ("alice", "alice2", "ALICE", "al", "a*", "al_ce"):
         put(store, ("skills", user, f"of-{user}"))
@@ -138,9 +135,6 @@ def test_a_namespace_that_passes_is_one_that_stores_take(namespace: tuple[str, .
     assert store.get(checked, "SKILL.md")
 
 
-# Items
-
-
 def test_a_changed_skill_is_seen_at_the_next_refresh_even_within_a_second(store: BaseStore) -> None:
     put(store, (*ALICE, "a"), content=text("a", "one"))
     registry = Registry([StoreSource(store, ALICE)])
@@ -203,9 +197,6 @@ def test_a_file_comes_back_as_it_was_stored(content: bytes) -> None:
     assert content_of(value_of(content)) == content
 
 
-# A store that does not answer
-
-
 class MoodyStore(InMemoryStore):
     """Raises, while told so, what no one expects of a store."""
 
@@ -235,9 +226,6 @@ def test_skills_stay_for_a_day_while_the_store_does_not_answer_and_a_refusal_is_
     assert source.scan() == before
     store.down = PermissionError(13, "Permission denied")
     assert (source.scan().skills, codes(source)) == ((), ["source-unreadable"])
-
-
-# Publishing
 
 
 def test_a_published_skill_reads_as_its_folder_without_links_out_of_it(

@@ -87,9 +87,6 @@ def groups(found: dict[str, Any], table: int = 0) -> dict[tuple[str, ...], Any]:
     return {tuple(each["key"]): (each["rows"], each["sums"]) for each in found["groups"][table]["groups"]}
 
 
-# --- the file that ships ---
-
-
 def test_the_report_of_the_sample_has_the_true_figures(tmp_path: Path) -> None:
     with SAMPLE.open(encoding="utf-8", newline="") as file:
         orders = list(csv.DictReader(file))
@@ -103,9 +100,6 @@ def test_the_report_of_the_sample_has_the_true_figures(tmp_path: Path) -> None:
     for region in ("North", "South", "East", "West"):
         own = [Decimal(order["amount"] or 0) for order in orders if order["region"] == region]
         assert f"region={region}: rows {len(own)}, sum of amount {sum(own):,}\n" in done.stdout
-
-
-# --- how a file may be written ---
 
 
 @pytest.mark.parametrize(
@@ -144,9 +138,6 @@ def test_control_characters_never_reach_the_terminal(tmp_path: Path) -> None:
     assert not any(char in out for char in "\x1b\x07\u202e")
 
 
-# --- types and numbers ---
-
-
 @pytest.mark.parametrize(
     ("values", "total"),
     [
@@ -168,8 +159,6 @@ def test_totals_are_exact_in_every_way_of_writing(tmp_path: Path, values: list[s
     assert column(found, "x")["sum"] == total
     assert found["totals"] == {"x": total}
 
-
-# --- groups and conditions ---
 
 SALES = """\
 day,region,shop,amount
@@ -195,9 +184,6 @@ def test_groups_are_bounded_and_stay_complete(tmp_path: Path) -> None:
     found = report(tmp_path, "k,n\n" + "".join(f"k{n},1\n" for n in range(10_050)), "--group-by", "k")
     assert groups(found)[("(all other)",)] == (50, {"n": "50"})
     assert any("more than 10,000 groups" in note for note in found["notes"])
-
-
-# --- what cannot be done ---
 
 
 @pytest.mark.parametrize(
@@ -239,8 +225,6 @@ def test_an_option_that_does_not_fit_is_wrong_usage(tmp_path: Path, option: list
     assert done.returncode == 2
     assert reason in done.stderr
 
-
-# --- properties ---
 
 KEYS = st.text(alphabet="abXY ä;,|\"'\n\t0", max_size=6).map(str.strip)
 AMOUNTS = st.decimals(min_value=-(10**14), max_value=10**14, places=2, allow_nan=False)

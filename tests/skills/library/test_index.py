@@ -68,9 +68,6 @@ def seen(catalog: Catalog) -> object:
     return catalog.digest, catalog.skills, catalog.entries, catalog.diagnostics
 
 
-# The next process
-
-
 def test_the_next_process_reads_only_what_changed_and_sees_the_same(skills: Path, index: Path) -> None:
     (skills / "a" / "SKILL.md").write_text(
         "---\nname: a\ndescription: D\nallowed-tools: Read, Bash(git:*)\nmetadata:\n  k: v\nodd: 1\n---\n"
@@ -164,14 +161,8 @@ def test_nothing_of_a_skill_in_memory_is_in_the_index_and_others_cannot_read_it(
     assert b"ranes" not in b"".join(path.read_bytes() for path in index.iterdir())
 
 
-# Search
-
-
 def found(catalog: Catalog, query: str) -> list[str]:
     return [skill.name for skill, _ in catalog.search(query)]
-
-
-# A file in a bad state
 
 
 def damage_middle(content: bytes) -> bytes:
@@ -256,8 +247,6 @@ def test_a_locked_file_changes_no_answer(skills: Path, index: Path) -> None:
     assert found(catalog, "larks") == ["b"]
     holder.close()
 
-
-# Many at once
 
 PROCESS = """
 import json, sys, time

@@ -27,9 +27,6 @@ def memory(*names: str, label: str = "memory", description: str = "Does it.") ->
     return MemorySource({name: {"SKILL.md": text(name, description=description)} for name in names}, label)
 
 
-# The catalog
-
-
 def test_of_two_in_one_source_one_in_a_folder_of_its_name_wins_and_then_the_nearer_one(
     tmp_path: Path,
 ) -> None:
@@ -76,9 +73,6 @@ def test_a_skill_of_another_source_is_not_said_to_be_unknown(name: str, source: 
     assert catalog.find(f"a@{place}", place).name == "a"
 
 
-# The digest
-
-
 def test_the_digest_is_of_what_can_be_shown_and_not_of_order() -> None:
     digest = Registry([memory("a", "b")]).refresh().digest
     assert Registry([memory("b", "a")]).refresh().digest == digest
@@ -99,9 +93,6 @@ def test_a_file_that_changed_a_moment_ago_is_read_again_though_it_looks_the_same
     path.write_text(text("a", description="Counts larks t"))
 
     assert registry.refresh().find("a").description == "Counts larks t"
-
-
-# Loading
 
 
 def test_a_source_that_cannot_be_a_key_is_read_as_any_other() -> None:
@@ -148,9 +139,6 @@ def test_what_went_wrong_since_discovery_has_its_own_error(
     with pytest.raises(SkillUnreadableError):
         registry.load(ref)
     assert caplog.text.count("SKILL.md unreadable") == 2
-
-
-# Resources: cases 1 to 3
 
 
 @pytest.fixture

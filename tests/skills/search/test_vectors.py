@@ -71,35 +71,17 @@ def found(catalog: Catalog, query: str, limit: int = 5) -> list[str]:
     return [skill.name for skill, _ in catalog.search(query, limit)]
 
 
-def test_a_blank_query_finds_nothing_and_asks_no_model() -> None:
-    model = Failing()
-
-    assert found(catalog(model), " ") == found(catalog(model), "totals", limit=0) == []
-    assert model.asked == 0
-
-
-def test_a_text_is_embedded_when_something_is_searched_and_only_once() -> None:
+def test_a_text_is_embedded_when_something_is_searched_and_only_once_by_threads_at_once() -> None:
     model = NGrams()
-    skills = dict(SKILLS)
-    memory = source(skills)
-    registry = Registry([memory], vectors=Vectors(model))
-    registry.refresh()
-    assert model.embedded == []
-
-    registry.refresh().search("totals")
-    registry.refresh().search("notes")
-    registry.with_source(source({"mine": "Does it."}, "caller")).refresh().search("notes")
-
-    assert sorted(text.partition(":")[0] for text in model.embedded) == sorted([*SKILLS, "mine"])
-
-
-def test_threads_that_search_at_once_embed_once() -> None:
-    model = NGrams()
-    shared = catalog(model)
+    registry = Registry([source(SKILLS)], vectors=Vectors(model))
+    shared = registry.refresh()
+    assert found(shared, " ") == found(shared, "totals", limit=0) == model.embedded == []
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: found(shared, "totals"), range(4)))
     assert results == [results[0]] * 4
-    assert len(model.embedded) == len(SKILLS)
+    registry.refresh().search("notes")
+    registry.with_source(source({"mine": "Does it."}, "caller")).refresh().search("notes")
+    assert sorted(text.partition(":")[0] for text in model.embedded) == sorted([*SKILLS, "mine"])
 
 
 # A model that fails

@@ -44,9 +44,6 @@ def test_words_are_found_in_other_forms_and_operators_are_only_words(query: str,
     assert names(query, limit=0) == []
 
 
-# Queries
-
-
 def test_a_query_is_the_first_words_that_say_something_of_a_task_if_there_are_any() -> None:
     assert read_query("Please can you profile this").words == ("profile",)
     assert read_query("what is it").words == ("what", "is", "it")

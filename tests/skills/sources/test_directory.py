@@ -169,9 +169,6 @@ def test_files_leave_out_links_that_lead_out_and_what_is_no_file(tmp_path: Path)
     assert files["again.md"] == b"n"
 
 
-# Standard places
-
-
 def test_standard_sources_go_from_bundled_to_configured(tmp_path: Path) -> None:
     project, home = tmp_path / "project", tmp_path / "home"
     put(home / ".claude/skills/x", "one")
@@ -247,9 +244,6 @@ def test_an_offered_folder_in_the_project_leads_nowhere_else(tmp_path: Path) -> 
     named = standard_sources(project, tmp_path, [project / "team"])
 
     assert [bool(each[-1].scan().skills) for each in (offered, named)] == [False, True]
-
-
-# Scanning again
 
 
 def an_hour_later() -> int:
