@@ -160,17 +160,14 @@ def assert_ended(values: dict[str, Any], started: Path) -> None:
 async def test_a_script_of_a_cancelled_run_ends_with_all_it_started_and_its_output_is_the_result(
     agent: Agent, started: Path, workspace: Path, leave: Leave
 ) -> None:
+    """A run that goes on, and a new message, wait until the cancelled run has ended."""
     await leave(agent, started)
-    result = await agent.graph.ainvoke(None, agent.config)  # waits until the cancelled run has ended
+    asked: Any = {"messages": [HumanMessage("never mind")]} if leave is close_stream else None
+    result = await agent.graph.ainvoke(asked, agent.config)
     assert processes_with(str(workspace)) == []
     assert result["answer"] == "done"
     assert_ended(result, started)
     assert agent.state.interrupts == ()
-
-
-async def test_a_new_message_reads_what_the_cancelled_script_came_to(agent: Agent, started: Path) -> None:
-    await close_stream(agent, started)
-    assert_ended(await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config), started)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -47,12 +47,13 @@ def test_the_description_budget_cuts_counts_and_says_how_to_see_the_rest(
     assert record.__dict__["omitted"] == 41 - shown
 
 
-def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothing(
-    make_agent: MakeAgent, skills_dir: Path
+def test_a_receipt_tells_license_compatibility_and_fields_without_effect_which_cost_the_catalog_nothing(
+    make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """cases.md 14: a person reads them there; in the catalog they took the place of descriptions."""
     notes = "license: MIT\ncompatibility: Needs <git>.\nallowed-tools: Read Bash(git:*)"
-    write_skill(skills_dir, "alpha", f"Counts apples.\n{notes}")
+    fields = "hooks:\n  Setup: [{hooks: [{command: x}]}]"
+    write_skill(skills_dir, "alpha", f"Counts apples.\n{notes}\n{fields}")
     write_skill(skills_dir, "beta", "Counts pears.\nwhen_to_use: Use it for fruit.")
     look = Recorder([LOAD, "done"])
     agent = make_agent(look.entries)
@@ -60,17 +61,6 @@ def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothi
     assert "\n- alpha: Counts apples.\n- beta: Counts pears. Use it for fruit.\n</av" in look.system
     (receipt,) = agent.tool_messages("load_skill")
     assert "License: MIT. Compatibility: Needs &lt;git&gt;." in receipt.text
-
-
-def test_fields_without_effect_are_told_to_the_model_and_the_person(
-    make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    fields = "hooks:\n  Setup: [{hooks: [{command: x}]}]"
-    write_skill(skills_dir, "alpha", f"Counts apples.\n{fields}")
-    look = Recorder([LOAD, "done"])
-    agent = make_agent(look.entries)
-    agent.say("hi")
-    (receipt,) = agent.tool_messages("load_skill")
     logged = "\n".join(each for each in caplog.messages if "no effect" in each)
     for text in (receipt.text, look.end, logged):
         assert "o effect here" in text

@@ -123,15 +123,6 @@ def test_a_person_runs_one_and_its_words_are_the_task(make_agent: MakeAgent, for
     assert f"Count {TASK.split()[1]}." in fork.texts[0]
 
 
-def test_its_question_is_put_in_the_thread_with_who_asks(asking: Agent, notes: Notes) -> None:
-    (question,) = asking.state.interrupts
-    assert question.value["asked_by"] == ["skill write"]
-    assert asking.question.startswith("Asked by the skill write.")
-    assert notes.taken == []
-    assert approve(asking)["answer"] == "done"
-    assert notes.taken == ["x"]
-
-
 def test_a_new_message_while_it_asks_says_that_it_had_begun(asking: Agent) -> None:
     assert results(asking.say("please stop")) == [NOT_ENDED]
 
@@ -168,7 +159,9 @@ def test_it_takes_no_room_of_its_caller_and_each_that_is_asked_the_same_does_it(
     assert (state["loaded"], notes.taken) == (["known"], ["x"] * 3)
 
 
-def test_a_thread_is_read_with_what_was_done_inside(make_agent: MakeAgent, forked: Any, notes: Notes) -> None:
+def test_its_question_is_put_in_the_thread_with_who_asks_and_read_with_what_was_done_inside(
+    make_agent: MakeAgent, forked: Any, notes: Notes
+) -> None:
     forked("outer")
     forked("inner")
     deeper = [calls(call("load_skill", name="inner", arguments="deep")), "outer is done"]
@@ -177,6 +170,7 @@ def test_a_thread_is_read_with_what_was_done_inside(make_agent: MakeAgent, forke
     agent.run(GO)
     (question,) = agent.state.interrupts
     assert question.value["asked_by"] == ["skill outer", "skill inner"]
+    assert agent.question.startswith("Asked by the skill outer")
 
     def calls_in(messages: Any) -> Iterator[ThreadCall]:
         for each in (each for message in messages for each in message.calls):
@@ -187,9 +181,9 @@ def test_a_thread_is_read_with_what_was_done_inside(make_agent: MakeAgent, forke
         record = Threads(agent.graph).read("thread")
         return next(each for each in calls_in(record.messages) if each.tool == "note")
 
-    assert noted().ruling == "open"
-    approve(agent)
-    assert (noted().ruling, noted().result) == ("approved", "noted x")
+    assert (noted().ruling, notes.taken) == ("open", [])
+    assert approve(agent)["answer"] == "done"
+    assert (noted().ruling, noted().result, notes.taken) == ("approved", "noted x", ["x"])
 
 
 def test_a_thread_goes_with_the_journals_of_its_forks(asking: Agent) -> None:

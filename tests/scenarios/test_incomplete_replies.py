@@ -137,11 +137,14 @@ async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_ask
 def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
     files: Path, graph_of: Any, server: OpenAIServer, mode: str
 ) -> None:
-    broken = Completion("Ünderstood: I remove it.", [REMOVE])
-    graph = graph_of()
+    """Or its provider gives up on it."""
+    whole = Completion("Ünderstood: I remove it.", [REMOVE])
     # The body of a reply that is not streamed is shorter.
-    for end in range(0, 700 if mode == "messages" else 460, 74):
-        server.answers += [Cut(broken, end), Completion("Done.")]
+    cuts: list[Any] = [Cut(whole, end) for end in range(0, 700 if mode == "messages" else 460, 74)]
+    given_up = ("error", "abort", "insufficient_system_resource")
+    graph = graph_of()
+    for broken in (*cuts, *(whole._replace(finish=word) for word in given_up)):
+        server.answers += [broken, Completion("Done.")]
         assert ask_again(graph, mode)["answer"] == "Done."
         assert_nothing_ran(files)
 
@@ -169,16 +172,6 @@ def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
     assert graph.invoke(None, CONFIG)["answer"] == "Here again."
 
 
-def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(
-    files: Path, graph_of: Any, server: OpenAIServer
-) -> None:
-    graph = graph_of()
-    for word in ("error", "abort", "insufficient_system_resource"):
-        server.answers += [Completion("I remove it.", [REMOVE], finish=word), Completion("Done.")]
-        assert ask_again(graph, "values")["answer"] == "Done."
-    assert_nothing_ran(files)
-
-
 def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(
     files: Path, graph_of: Any, server: OpenAIServer
 ) -> None:
@@ -195,13 +188,6 @@ def test_a_body_without_a_choice_is_told(graph_of: Any, server: OpenAIServer) ->
     server.answers.append(Raw(200, json.dumps(body).encode(), "application/json"))
     with pytest.raises(ModelCallError, match="there is no choice in it"):
         graph_of(openai_of(server, disable_streaming=True)).invoke(INPUT, CONFIG)
-
-
-def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
-    graph_of: Any, server: OpenAIServer
-) -> None:
-    server.answers.append(Completion("Here.", finish=None))
-    assert graph_of().invoke(INPUT, CONFIG)["answer"] == "Here."
 
 
 # The model's limit
@@ -385,8 +371,7 @@ def test_each_providers_limit_is_known(files: Path, graph_of: Any, mode: str) ->
         values = ask_again(graph_of(Pieces(replies=[chunks(PART, **metadata), DONE])), mode)
         assert_nothing_ran(files)
         (answer,) = answers_to_calls(values)
-        assert NOT_RUN in answer.text
-        assert values["answer"] == "Done."
+        assert (NOT_RUN in answer.text, values["answer"]) == (True, "Done.")
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
@@ -394,16 +379,20 @@ async def test_a_stream_is_incomplete_without_an_end_whoever_streams_it(
     files: Path, graph_of: Any, way: str
 ) -> None:
     """Also where what came is valid, of a provider that says how it ends: more may have been to come."""
-    whole, part = json.dumps(WRITE.args), PART
-    for arguments, provider in ((whole, "anthropic"), (whole, "google_genai"), (whole, "ollama"), (part, "")):
+    whole = json.dumps(WRITE.args)
+    for arguments, provider in ((whole, "anthropic"), (whole, "google_genai"), (whole, "ollama"), (PART, "")):
         values = await run(graph_of(Pieces(replies=[chunks(arguments), DONE], provider=provider)), way)
         assert_nothing_ran(files)
         assert values["answer"] == "Done."
 
 
-def test_a_model_that_never_says_how_it_ends_is_believed(files: Path, graph_of: Any) -> None:
-    graph = graph_of(Pieces(replies=[chunks(json.dumps(WRITE.args)), [AIMessageChunk(content="Done.")]]))
-    assert ask_again(graph, "messages")["answer"] == "Done."
+def test_what_came_whole_of_a_model_that_does_not_say_how_it_ends_is_believed(
+    files: Path, graph_of: Any, server: OpenAIServer
+) -> None:
+    server.answers.append(Completion("Here.", finish=None))
+    assert ask_again(graph_of(), "values")["answer"] == "Here."
+    never_says = Pieces(replies=[chunks(json.dumps(WRITE.args)), [AIMessageChunk(content="Done.")]])
+    assert ask_again(graph_of(never_says), "messages")["answer"] == "Done."
     assert (files / "notes.md").read_text() != OLD
 
 

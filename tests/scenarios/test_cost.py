@@ -1,9 +1,12 @@
-"""What a thread costs on disk, and how far back a reader of it has to walk."""
+"""What a thread costs: calls of functions (they have no noise), bytes on disk, steps back for a reader."""
 
 import sqlite3
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -13,10 +16,9 @@ from skills_agent.graph.threads.database import CompressedSerializer
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
-pytestmark = pytest.mark.slow
-
 LOADED = ["skill-000", "skill-001", "skill-002"]
 BODY = "\n".join(f"{line}. Read the table, check every row, and note what is odd." for line in range(40))
+LOOK = calls(call("list_dir", path=".agent"))
 
 
 @pytest.fixture
@@ -30,32 +32,59 @@ def saver(database: Path) -> Iterator[SqliteSaver]:
         yield SqliteSaver(connection, serde=CompressedSerializer())
 
 
-def answering(make_agent: MakeAgent, saver: SqliteSaver, turns: int, *, tools: bool = False) -> Agent:
-    """Take turns in one thread, with `tools` each with a call; the first one loads three skills."""
-    replies = [calls(call("list_dir", path=".agent"))] * tools + ["Nord sold the most, 410 of 1,204."]
-    agent = make_agent(ScriptedChatModel(replies * (turns + 1)), checkpointer=saver)
-    for turn in range(turns):
-        agent.say(f"Which region sold the most? Turn {turn}.", skills=LOADED if turn == 0 else [])
-    return agent
+@pytest.fixture
+def answering(make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver) -> Any:
+    """Return what takes turns among skills; the first one loads three of them, if it is not `plain`."""
+
+    def make(number: int, turns: int, *replies: Any, plain: bool = False) -> Agent:
+        for index in range(number):
+            write_skill(skills_dir, f"skill-{index:03}", f"Checks tables of kind {index}.", BODY)
+        model = ScriptedChatModel([*replies, "Nord sold the most, 410 of 1,204."] * (turns + 1))
+        agent = make_agent(model, checkpointer=SqliteSaver(saver.conn) if plain else saver)
+        for turn in range(turns):
+            skills = [] if plain or turn else LOADED
+            agent.say(f"Which region sold the most? Turn {turn}.", skills=skills)
+        return agent
+
+    return make
 
 
-@pytest.mark.parametrize(("number", "tools"), [(10, False), (1_000, True)])
-def test_a_turn_costs_at_most_30_kb_on_sqlite_with_three_skills_loaded(
-    make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver, database: Path, number: int, tools: bool
+@pytest.mark.parametrize(("replies", "at_most"), [([], 8_500), ([LOOK], 18_000)], ids=["plain", "tool"])
+def test_a_turn_among_100_skills_calls_no_more_functions_than_its_bound(
+    answering: Any, replies: list[Any], at_most: int
 ) -> None:
-    for index in range(number):
-        write_skill(skills_dir, f"skill-{index:03}", f"Checks tables of kind {index}.", BODY)
-    answering(make_agent, saver, 25, tools=tools)
+    """In every thread that it starts. The first turns of a thread make what later ones use."""
+    agent, count = answering(100, 8, *replies, plain=True), 0
+
+    def see(_: Any, event: str, __: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    threading.setprofile(see)
+    sys.setprofile(see)
+    try:
+        agent.say("again")
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert count <= at_most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "replies"), [(10, []), (1_000, [LOOK])])
+def test_a_turn_costs_at_most_30_kb_on_sqlite_with_three_skills_loaded(
+    answering: Any, saver: SqliteSaver, database: Path, number: int, replies: list[Any]
+) -> None:
+    answering(number, 25, *replies)
     saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert database.stat().st_size / 25 <= 30_000
 
 
+@pytest.mark.slow
 def test_messages_are_not_written_at_every_step_and_a_reader_walks_back_50_turns_at_most(
-    make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver
+    answering: Any, saver: SqliteSaver
 ) -> None:
-    for name in LOADED:
-        write_skill(skills_dir, name, "Checks tables.", BODY)
-    agent = answering(make_agent, saver, 75)
+    agent = answering(3, 75)
     whole = ["messages" in each.checkpoint["channel_values"] for each in saver.list(agent.config)]
     assert sum(whole) <= 1 + len(whole) // 100
     assert any(whole[: 52 * 6])
