@@ -36,17 +36,25 @@ def edit(name: str, **args: Any) -> dict[str, Any]:
     return {"type": "edit", "edited_action": {"name": name, "args": args}}
 
 
-def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent) -> None:
-    (interrupt,) = waiting(make_agent, WRITE, RUN).state.interrupts
+def test_the_question_has_the_schema_that_chat_uis_render_and_other_calls_do_not_wait(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    (workspace / "seen.txt").write_text("seen\n")
+    agent = waiting(make_agent, call("read_file", path="seen.txt"), WRITE, call("no_such_tool"), RUN)
+    pending = {task.name: task for task in agent.state.tasks}
+    assert pending["act"].result is not None
+    (interrupt,) = pending["approve"].interrupts
     first, second = interrupt.value["action_requests"]
     assert (first["name"], first["args"], second["name"]) == ("write_file", WRITE["args"], "run_script")
-    assert first["description"]
-    assert second["description"]
+    assert all(each["description"] for each in (first, second))
     assert interrupt.value["review_configs"] == [
         {"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}
         for name in ("write_file", "run_script")
     ]
     assert interrupt.response_schema is not None
+    agent.answer(APPROVE, {"type": "reject"})
+    assert (workspace / "out.txt").read_text() == "hello\n"
+    assert [len(agent.tool_messages(name)) for name in ("read_file", "no_such_tool")] == [1, 1]
 
 
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
@@ -66,19 +74,6 @@ def test_an_edited_call_is_judged_again(
     agent.answer(decision)
     assert [each.status for each in agent.transcript if isinstance(each, ToolMessage)][1:] == ["error"]
     assert not (workspace / "out.txt").exists()
-
-
-def test_a_call_of_the_same_step_that_needs_no_question_does_not_wait(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    (workspace / "seen.txt").write_text("seen\n")
-    agent = waiting(make_agent, call("read_file", path="seen.txt"), WRITE, call("no_such_tool"))
-    pending = {task.name: task for task in agent.state.tasks}
-    assert pending["act"].result is not None
-    assert pending["approve"].interrupts
-    agent.answer(APPROVE)
-    assert (workspace / "out.txt").read_text() == "hello\n"
-    assert [len(agent.tool_messages(name)) for name in ("read_file", "no_such_tool")] == [1, 1]
 
 
 NO_ANSWERS: list[Any] = [

@@ -235,11 +235,17 @@ async def test_a_stream_has_the_events_of_the_record(make_agent: MakeAgent, path
     assert {"run_started", "call_judged", "call_ended", "run_ended"} <= {*kinds(agent)}
 
 
-def test_without_a_record_the_stream_still_tells(make_agent: MakeAgent, runs: Path) -> None:
+def test_the_folder_is_the_operators_choice_and_without_a_record_the_stream_still_tells(
+    make_agent: MakeAgent, runs: Path, tmp_path: Path
+) -> None:
     agent = make_agent(["done"], audit="off")
     streamed = [part["type"] for part in agent.graph.stream(GO, agent.config, stream_mode="custom")]
     assert streamed == ["skills_agent.run_started", "skills_agent.model_called", "skills_agent.run_ended"]
+    records = tmp_path / "records"
+    make_agent(["done"], audit_folder=records).say("go")
     assert not runs.exists()
+    assert len([*records.glob("*.jsonl")]) == 1
+    assert stat.S_IMODE(records.stat().st_mode) == 0o700
 
 
 @pytest.fixture
@@ -293,14 +299,6 @@ def test_what_was_done_is_not_thrown_away_where_it_cannot_be_recorded(
     runs.with_name("moved").rename(runs)
     assert agent.run(None)["answer"] == "done"
     assert [each.text for each in agent.tool_messages("lock")] == ["locked"]
-
-
-def test_the_folder_is_the_operators_choice(make_agent: MakeAgent, runs: Path, tmp_path: Path) -> None:
-    records = tmp_path / "records"
-    make_agent(["done"], audit_folder=records).say("go")
-    assert not runs.exists()
-    assert len([*records.glob("*.jsonl")]) == 1
-    assert stat.S_IMODE(records.stat().st_mode) == 0o700
 
 
 def test_what_the_agent_says_itself_is_no_call_of_a_model(make_agent: MakeAgent) -> None:

@@ -54,18 +54,6 @@ def answer(agent: Agent, decision: dict[str, Any]) -> None:
     agent.run(Command(resume={question.id: {"decisions": [decision]}}), Context(user_id="ann"))
 
 
-def test_who_had_an_unknown_call_run_again_is_told_before_it_starts(cut_off: Agent) -> None:
-    answer(cut_off, APPROVE)
-    assert of_act(cut_off) == [
-        *("call_started", "approval_asked", "approval_answered", "call_started+", "call_ended")
-    ]
-    (asked,), (answered,) = cut_off.events("approval_asked"), cut_off.events("approval_answered")
-    assert (answered["answer"], answered["decision"], answered["user"]) == ("approve", "allow", "ann")
-    assert (answered["call_id"], answered["args"]) == (asked["call_id"], {"text": "n"})
-    assert answered["reason"] == f"run again: {asked['question']}"
-    assert answered["digest"] == asked["digest"] != ""
-
-
 def test_who_left_an_unknown_call_is_told_and_nothing_starts(cut_off: Agent) -> None:
     answer(cut_off, {"type": "reject", "message": "I looked"})
     assert of_act(cut_off) == ["call_started", "approval_asked", "approval_answered", "call_ended"]
@@ -75,10 +63,17 @@ def test_who_left_an_unknown_call_is_told_and_nothing_starts(cut_off: Agent) -> 
     assert "Outcome unknown" in ended["error"]
 
 
-def test_the_answer_about_the_next_attempt_is_another_one(cut_off: Agent, effect: Notes) -> None:
+def test_who_had_an_unknown_call_run_again_is_told_before_it_starts_and_for_each_attempt(
+    cut_off: Agent, effect: Notes
+) -> None:
     effect.crashes = 1
     with pytest.raises(CutOff):
         answer(cut_off, APPROVE)
+    (asked,), (answered,) = cut_off.events("approval_asked"), cut_off.events("approval_answered")
+    assert (answered["answer"], answered["decision"], answered["user"]) == ("approve", "allow", "ann")
+    assert (answered["call_id"], answered["args"]) == (asked["call_id"], {"text": "n"})
+    assert answered["reason"] == f"run again: {asked['question']}"
+    assert answered["digest"] == asked["digest"] != ""
     assert outcome(cut_off) == "unfinished"
     cut_off.run(None)
     assert outcome(cut_off) == "waiting"
@@ -87,15 +82,6 @@ def test_the_answer_about_the_next_attempt_is_another_one(cut_off: Agent, effect
         *("call_started", "approval_asked", "approval_answered", "call_started+"),
         *("approval_asked+", "approval_answered+", "call_started+", "call_ended"),
     ]
-
-
-def test_a_call_whose_earlier_result_is_taken_does_not_start(make_agent: MakeAgent, effect: Notes) -> None:
-    agent = make_agent(NOTE, tools=[effect.tool], **FREE)
-    agent.say("go")
-    (before,) = (each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
-    agent.graph.invoke(None, before.config)
-    assert [each.rstrip("+") for each in of_act(agent)] == ["call_started", "call_ended", "call_ended"]
-    assert agent.events("call_ended")[-1]["reused"]
 
 
 def test_a_call_that_could_not_be_recorded_is_not_unknown_afterwards(

@@ -227,6 +227,9 @@ def test_a_replay_from_before_the_call_takes_its_result_and_not_its_effect(notin
     agent.say("go")
     assert replay(agent)["answer"] == "done"
     assert notes.taken == ["n"]
+    ended = agent.events("call_started", "call_ended")
+    assert [each["type"] for each in ended] == ["call_started", "call_ended", "call_ended"]
+    assert ended[-1]["reused"]
 
 
 @pytest.mark.parametrize("saver", ["sqlite"], indirect=True)
@@ -276,7 +279,7 @@ def test_a_thread_in_memory_is_over_with_its_saver(
     """Programs name their thread "1" each time they are run: another one of that name asks about nothing."""
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as on_disk:
         for saver in (InMemorySaver(), on_disk if then == "sqlite" else InMemorySaver()):
-            agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], checkpointer=saver, thread="1")
+            agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], checkpointer=saver)
             agent.say("go")
             assert agent.answer(APPROVE)["answer"] == "done"
     assert notes.taken == ["n", "n"]
