@@ -4,7 +4,6 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 
 from skills_agent.nodes.model_errors import ModelCallError
 from tests.agents import FREE
-from tests.http_servers import served
+from tests.http_servers import Requests, served
 from tests.kit import MakeAgent
 from tests.strict_providers import KEY, PROVIDERS
 
@@ -35,19 +34,12 @@ class Streams:
     requests: int = 0
 
 
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        state: Streams = self.server.state  # type: ignore[attr-defined]
-        self.rfile.read(int(self.headers["Content-Length"]))
-        state.requests += 1
-        body = state.streams.popleft() if len(state.streams) > 1 else state.streams[0]
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing on stderr."""
+class _Streaming(Requests):
+    def respond(self) -> None:
+        self.body()
+        self.state.requests += 1
+        streams = self.state.streams
+        self.answer(200, streams.popleft() if len(streams) > 1 else streams[0], "text/event-stream")
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +49,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[Streams]:
-    with served(_Handler, Streams) as state:
+    with served(_Streaming, Streams) as state:
         yield state
 
 
@@ -170,27 +162,21 @@ def _error_after_the_call(protocol: Protocol) -> bytes:
     return _no_end(protocol) + encoded([protocol.failure])
 
 
-@pytest.mark.parametrize("broken", [_nothing, _half_of_the_call, _no_end, _error_after_the_call])
-@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow) for each in PROTOCOLS])
-async def test_a_stream_that_breaks_off_runs_nothing_and_is_asked_for_again(
-    make_agent: MakeAgent, server: Streams, workspace: Path, name: str, broken: Callable[[Protocol], bytes]
-) -> None:
-    protocol = PROTOCOLS[name]
-    (workspace / "notes.md").write_text("old")
-    server.streams.extend([broken(protocol), encoded(protocol.text)])
-    agent = make_agent(protocol.model(server.url), **FREE)
-    _ = [part async for part in agent.graph.astream(GO, agent.config, stream_mode="messages")]
-    assert (agent.values["answer"], server.requests) == ("Done.", 2)
-    assert (workspace / "notes.md").read_text() == "old"
+def _whole(protocol: Protocol) -> bytes:
+    """Else the others would show nothing."""
+    return encoded(protocol.call)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sent", [_nothing, _half_of_the_call, _no_end, _error_after_the_call, _whole])
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_whole_stream_runs(make_agent: MakeAgent, server: Streams, workspace: Path, name: str) -> None:
-    """Else the tests above would show nothing."""
+async def test_a_stream_that_breaks_off_runs_nothing_and_is_asked_for_again(
+    make_agent: MakeAgent, server: Streams, workspace: Path, name: str, sent: Callable[[Protocol], bytes]
+) -> None:
     protocol = PROTOCOLS[name]
     (workspace / "notes.md").write_text("old")
-    server.streams.extend([encoded(protocol.call), encoded(protocol.text)])
+    server.streams.extend([sent(protocol), encoded(protocol.text)])
     agent = make_agent(protocol.model(server.url), **FREE)
-    list(agent.graph.stream(GO, agent.config, stream_mode="messages"))
-    assert (workspace / "notes.md").read_text() == ARGS["content"]
+    _ = [part async for part in agent.graph.astream(GO, agent.config, stream_mode="messages")]
+    assert (agent.values["answer"], server.requests) == ("Done.", 2)
+    assert (workspace / "notes.md").read_text() == (ARGS["content"] if sent is _whole else "old")

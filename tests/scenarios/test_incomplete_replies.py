@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -310,24 +309,15 @@ def test_arguments_are_taken_as_they_are_written_or_not_at_all(
 # Models of a host
 
 
-class Pieces(BaseChatModel):
+class Pieces(ScriptedChatModel):
     """A chat model that streams the chunks it is given, as an integration of a provider does."""
 
     replies: list[list[AIMessageChunk]]
     provider: str = ""
 
-    @property
-    def _llm_type(self) -> str:
-        return "pieces"
-
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
-        return {
-            **super()._get_ls_params(stop, **kwargs),
-            **({"ls_provider": self.provider} if self.provider else {}),
-        }
-
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
-        return self
+        named = {"ls_provider": self.provider} if self.provider else {}
+        return {**super()._get_ls_params(stop, **kwargs), **named}
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         first, *rest = self.replies.pop(0)
@@ -335,9 +325,7 @@ class Pieces(BaseChatModel):
         fields = {"tool_calls": whole.tool_calls, "response_metadata": whole.response_metadata}
         return ChatResult(generations=[ChatGeneration(message=AIMessage(whole.content, **fields))])
 
-    def _stream(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
+    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
         yield from (ChatGenerationChunk(message=chunk) for chunk in self.replies.pop(0))
 
 
