@@ -276,12 +276,6 @@ def test_forks_nest_to_a_limit_where_the_skill_is_loaded_instead(make_agent: Mak
     assert "ARGUMENTS: level 4" in deepest.texts[0]
 
 
-def test_a_skill_inside_its_own_fork_is_loaded(make_agent: MakeAgent, forked: Any) -> None:
-    forked("again")
-    inside = [calls(call("load_skill", name="again")), "ok"]
-    assert make_agent(model_of([calls(LOAD(name="again")), "end"], inside=inside)).run(GO)["answer"] == "end"
-
-
 @pytest.mark.parametrize(("agent_name", "may"), [("Explore", False), ("nobody-knows", True)])
 def test_its_agent_is_one_that_only_reads_or_the_usual_one(
     make_agent: MakeAgent, forked: Any, notes: Notes, agent_name: str, may: bool

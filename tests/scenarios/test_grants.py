@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from skills_agent.graph.settings import registry_of
@@ -105,12 +104,6 @@ def test_a_grant_is_for_the_version_that_the_thread_keeps(
     agent.say("on")
     assert is_open(agent) == (on_change == "refresh")
     assert log(workspace) == ran
-
-
-def test_a_grant_serves_no_other_thread(asked: Any, workspace: Path) -> None:
-    saver = InMemorySaver()
-    asked(run("a"), checkpointer=saver, thread="one").answer(approve("skill"))
-    assert is_open(asked(run("c"), checkpointer=saver, thread="two"))
 
 
 @pytest.mark.parametrize("more", [{}, {"scope": "skill", "contents": {"alpha": "DIGEST"}}])
