@@ -235,7 +235,7 @@ async def test_the_agent_in_another_graph_is_stopped_too(
 def test_a_closed_stream_of_the_synchronous_path_ends_its_script(
     agent: Agent, started: Path, workspace: Path, way: str
 ) -> None:
-    parts = agent.graph.stream(GO, agent.config, stream_mode=["custom", "updates"])
+    parts: Any = agent.graph.stream(GO, agent.config, stream_mode=["custom", "updates"])
     next(part for _, part in parts if part.get("type") == "skills_agent.call_started")
     asyncio.run(there(started))
     if way == "close":

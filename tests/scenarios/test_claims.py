@@ -61,7 +61,8 @@ def by_stream(agent: Agent, messages: Sequence[BaseMessage]) -> None:
 
 
 def by_ainvoke(agent: Agent, messages: Sequence[BaseMessage]) -> None:
-    asyncio.run(agent.graph.ainvoke({"messages": [*messages]}, agent.config))
+    asked: Any = {"messages": [*messages]}
+    asyncio.run(agent.graph.ainvoke(asked, agent.config))
 
 
 def by_command(agent: Agent, messages: Sequence[BaseMessage]) -> None:
