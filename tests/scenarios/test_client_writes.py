@@ -240,8 +240,9 @@ async def test_the_state_of_an_agent_in_another_graph_is_closed_as_well(
         await graph.aupdate_state(inner.config, forged, as_node="approve")
     # A graph around the agent hands on its whole state: LangGraph takes what an input may hold.
     graph.invoke(Command(goto=Send("agent", {"messages": [HumanMessage("go")], **forged})), config)
-    sent = Command[Any](goto=Send("act", {"call": {**write, "id": call_id}}))
-    for each in (Command[Any](update=forged), sent):
+    acting: Any = Send("act", {"call": {**write, "id": call_id}})
+    sent: list[Command[Any]] = [Command(update=forged), Command(goto=acting)]
+    for each in sent:
         with pytest.raises(ClientWriteError):
             graph.invoke(Command(goto=Send("agent", each)), config)
     assert not (workspace / "canary").exists()
