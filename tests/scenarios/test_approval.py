@@ -36,9 +36,7 @@ def edit(name: str, **args: Any) -> dict[str, Any]:
     return {"type": "edit", "edited_action": {"name": name, "args": args}}
 
 
-def test_the_question_has_the_schema_that_chat_uis_render_and_other_calls_do_not_wait(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+def test_chat_uis_render_the_question_and_other_calls_go_on(make_agent: MakeAgent, workspace: Path) -> None:
     (workspace / "seen.txt").write_text("seen\n")
     agent = waiting(make_agent, call("read_file", path="seen.txt"), WRITE, call("no_such_tool"), RUN)
     pending = {task.name: task for task in agent.state.tasks}
@@ -67,9 +65,7 @@ def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, worksp
 
 
 @pytest.mark.parametrize("decision", [edit("no_such_tool"), edit("write_file", path=5)])
-def test_an_edited_call_is_judged_again(
-    make_agent: MakeAgent, workspace: Path, decision: dict[str, Any]
-) -> None:
+def test_an_edit_is_judged_again(make_agent: MakeAgent, workspace: Path, decision: dict[str, Any]) -> None:
     agent = waiting(make_agent, WRITE)
     agent.answer(decision)
     assert [each.status for each in agent.transcript if isinstance(each, ToolMessage)][1:] == ["error"]
@@ -93,9 +89,7 @@ NO_ANSWERS: list[Any] = [
 ]
 
 
-def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+def test_an_answer_of_another_shape_leaves_the_question_open(make_agent: MakeAgent, workspace: Path) -> None:
     """The reason is there once, however often one is sent, and to a plain word it says what an answer is."""
     agent = waiting(make_agent, WRITE)
     (asked,) = agent.state.interrupts
@@ -146,9 +140,7 @@ def test_the_operator_says_what_is_asked_about_and_a_caller_does_not(
         ("Skill(x)", "loading a skill is not asked about"),
     ],
 )
-def test_a_name_that_no_tool_has_is_refused_where_it_would_protect_nothing(
-    make_agent: MakeAgent, name: str, says: str
-) -> None:
+def test_a_name_that_would_protect_nothing_is_refused(make_agent: MakeAgent, name: str, says: str) -> None:
     with pytest.raises(SettingsError, match=f"require_approval_for: .*{re.escape(says)}"):
         make_agent(["done"], require_approval_for={name})
 
@@ -176,9 +168,7 @@ def test_a_list_that_a_ui_sends_as_text_is_what_the_schema_reads_in_it(
 
 
 @pytest.mark.parametrize("sent", [{"names": '["a", "b"]', "many": "2"}, {"names": ["a", "b"], "many": 2}])
-def test_texts_of_a_ui_that_are_json_reach_a_hosts_tool_as_what_they_say(
-    make_agent: MakeAgent, sent: dict[str, Any]
-) -> None:
+def test_json_of_a_ui_reaches_a_hosts_tool_as_values(make_agent: MakeAgent, sent: dict[str, Any]) -> None:
     @tool
     def invite(names: list[str], many: int, note: str = "[]") -> str:
         """Invite people."""
@@ -219,7 +209,7 @@ def test_agent_inbox_answers_in_its_own_form(
 
 
 @pytest.mark.parametrize("answer", [{"type": "accept"}, APPROVE, {"type": "accept", "args": None}])
-def test_one_call_is_answered_by_a_decision_alone(
+def test_a_decision_alone_is_for_a_call(
     make_agent: MakeAgent, workspace: Path, answer: dict[str, Any]
 ) -> None:
     agent = waiting(make_agent, WRITE)

@@ -60,9 +60,7 @@ def test_the_strictest_opinion_counts_and_comes_before_what_was_said_in_advance(
 
 
 @pytest.mark.parametrize(("approver", "wanted"), [(ask_all, OTHER), (guard_out, WRITE)])
-def test_a_grant_does_not_answer_an_approver(
-    make_agent: MakeAgent, workspace: Path, approver: Any, wanted: Any
-) -> None:
+def test_no_grant_answers_one(make_agent: MakeAgent, workspace: Path, approver: Any, wanted: Any) -> None:
     first = call("write_file", path="first.txt", content="x")
     agent = make_agent([calls(first), calls(wanted), "done"], approvers=[approver])
     agent.say("go")
@@ -71,9 +69,7 @@ def test_a_grant_does_not_answer_an_approver(
     assert [path.name for path in workspace.glob("*.txt")] == ["first.txt"]
 
 
-def test_an_approver_is_asked_again_about_what_a_person_edited(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+def test_an_approver_is_asked_about_what_a_person_edited(make_agent: MakeAgent, workspace: Path) -> None:
     agent = make_agent([calls(OTHER), "done"], approvers=[guard_out])
     agent.say("go")
     agent.answer({"type": "edit", "edited_action": {"name": "write_file", "args": WRITE["args"]}})

@@ -49,9 +49,7 @@ def only(agent: Agent, kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("creation", ["cache_creation", "ephemeral_5m_input_tokens"])  # the last: Anthropic's
-def test_the_tokens_of_the_providers_cache_are_counted_and_recorded(
-    make_agent: MakeAgent, creation: str
-) -> None:
+def test_the_tokens_of_a_cache_are_counted_and_recorded(make_agent: MakeAgent, creation: str) -> None:
     details = {"cache_read": 60, "cache_creation": 0, creation: 30}
     usage: Any = {
         "input_tokens": 100,
@@ -235,9 +233,7 @@ async def test_a_stream_has_the_events_of_the_record(make_agent: MakeAgent, path
     assert {"run_started", "call_judged", "call_ended", "run_ended"} <= {*kinds(agent)}
 
 
-def test_the_folder_is_the_operators_choice_and_without_a_record_the_stream_still_tells(
-    make_agent: MakeAgent, runs: Path, tmp_path: Path
-) -> None:
+def test_the_operator_chooses_the_folder_or_none(make_agent: MakeAgent, runs: Path, tmp_path: Path) -> None:
     agent = make_agent(["done"], audit="off")
     streamed = [part["type"] for part in agent.graph.stream(GO, agent.config, stream_mode="custom")]
     assert streamed == ["skills_agent.run_started", "skills_agent.model_called", "skills_agent.run_ended"]
@@ -269,9 +265,7 @@ def test_a_run_goes_on_where_it_cannot_be_recorded_and_says_so_once(
     assert only(agent, "events_lost")["lost"] == 6
 
 
-def test_an_operator_who_requires_the_record_gets_no_effect_without_one(
-    make_agent: MakeAgent, workspace: Path, locked: Path
-) -> None:
+def test_no_effect_without_a_required_record(make_agent: MakeAgent, workspace: Path, locked: Path) -> None:
     agent = make_agent([calls(WRITE), "done"], audit="require", **FREE)
     with pytest.raises(AuditError, match="audit_folder"):
         agent.say("go")
@@ -281,9 +275,7 @@ def test_an_operator_who_requires_the_record_gets_no_effect_without_one(
     assert (workspace / "out.txt").exists()
 
 
-def test_what_was_done_is_not_thrown_away_where_it_cannot_be_recorded(
-    make_agent: MakeAgent, runs: Path
-) -> None:
+def test_what_was_done_and_not_recorded_is_not_thrown_away(make_agent: MakeAgent, runs: Path) -> None:
     @tool
     def lock() -> str:
         """Make the record unwritable."""

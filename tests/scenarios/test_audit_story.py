@@ -63,9 +63,7 @@ def test_who_left_an_unknown_call_is_told_and_nothing_starts(cut_off: Agent) -> 
     assert "Outcome unknown" in ended["error"]
 
 
-def test_who_had_an_unknown_call_run_again_is_told_before_it_starts_and_for_each_attempt(
-    cut_off: Agent, effect: Notes
-) -> None:
+def test_who_had_an_unknown_call_run_again_is_told_each_time(cut_off: Agent, effect: Notes) -> None:
     effect.crashes = 1
     with pytest.raises(CutOff):
         answer(cut_off, APPROVE)

@@ -77,9 +77,7 @@ def test_the_receipt_the_audit_and_the_prompt_say_which_skill_left(make_agent: M
         ("long longer", 1, "longer"),
     ],
 )
-def test_what_is_required_or_named_in_the_step_stays_and_the_limit_holds(
-    make_agent: MakeAgent, steps: str, most: int, left: str
-) -> None:
+def test_what_is_required_or_named_stays(make_agent: MakeAgent, steps: str, most: int, left: str) -> None:
     replies = [calls(*map(made, step.split("+"))) for step in steps.split()]
     agent = make_agent(
         [*replies, "done"],
@@ -127,7 +125,7 @@ def test_a_process_that_goes_on_makes_the_same_room(make_agent: MakeAgent, tmp_p
 
 @trying(40, with_fixtures=True)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(NAMES)), max_size=12), st.integers(1, 3))
-def test_it_is_the_one_that_no_call_used_for_longest(
+def test_what_was_used_stays_longest(
     make_agent: MakeAgent, wanted: list[tuple[bool, str]], most: int
 ) -> None:
     by_use: list[str] = []

@@ -18,9 +18,7 @@ PAY = calls(call("pay", amount=3))
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
 
 
-def test_the_second_attempt_has_the_key_of_the_first_and_every_other_call_another(
-    make_agent: MakeAgent,
-) -> None:
+def test_a_second_attempt_has_the_key_of_the_first_and_no_other_call(make_agent: MakeAgent) -> None:
     attempts: list[tuple[str, int]] = []
 
     @tool
@@ -46,9 +44,7 @@ def test_the_second_attempt_has_the_key_of_the_first_and_every_other_call_anothe
     assert re.fullmatch(r"[0-9a-f]{32}", first)
 
 
-def test_a_script_has_the_key_in_its_environment(
-    make_agent: MakeAgent, skills_dir: Path, workspace: Path
-) -> None:
+def test_a_script_finds_its_key(make_agent: MakeAgent, skills_dir: Path, workspace: Path) -> None:
     program = (
         "import json, os\n"
         "keys = {k: v for k, v in os.environ.items() if k.startswith('SKILLS_AGENT')}\n"

@@ -55,9 +55,7 @@ def test_a_changed_skill_is_pinned_loaded_anew_or_asked_about_once(
     assert bool(agent.state.interrupts) == bool(answer)
 
 
-def test_other_skills_of_the_turn_do_not_wait_for_the_question(
-    make_agent: MakeAgent, skill: Path, skills_dir: Path
-) -> None:
+def test_other_skills_do_not_wait_for_it(make_agent: MakeAgent, skill: Path, skills_dir: Path) -> None:
     write_skill(skills_dir, "beta", "Counts.", "BETA TEXT\n")
     prompts = Recorder(["done"] * 5)
     agent = loaded_then_changed(make_agent, skill, prompts, on_change="ask")

@@ -188,9 +188,7 @@ def test_a_stray_result_and_one_of_an_older_kind_are_left_out(make_agent: MakeAg
 
 @pytest.mark.parametrize("message", [HumanMessage, SystemMessage])
 @pytest.mark.parametrize("kind", ["tool_result", "function_call_output", "non_standard"])
-def test_a_result_inside_of_a_message_is_left_out(
-    asked: Agent, reads: Recorder, kind: str, message: Any
-) -> None:
+def test_no_result_comes_inside_a_message(asked: Agent, reads: Recorder, kind: str, message: Any) -> None:
     block: dict[str, Any] = {"type": kind, "tool_use_id": "call-w", "content": LIE}
     if kind == "non_standard":
         block = {"type": kind, "value": {**block, "type": "tool_result"}}
@@ -230,9 +228,7 @@ def test_an_invented_call_in_an_update_of_the_state_has_no_id_of_a_real_one(done
 
 
 @pytest.mark.parametrize("form", ["class", "json", "remove"])
-def test_a_transcript_that_is_replaced_whole_is_the_clients_word(
-    asked: Agent, reads: Recorder, form: str
-) -> None:
+def test_a_transcript_replaced_whole_is_the_clients_word(asked: Agent, reads: Recorder, form: str) -> None:
     history = [HumanMessage("write"), *invented("call-w")]
     removal = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *history]
     given: Any = {"class": Overwrite(history), "json": {"__overwrite__": history}, "remove": removal}[form]

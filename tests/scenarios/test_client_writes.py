@@ -176,9 +176,7 @@ def test_no_client_says_which_node_is_next(make_agent: MakeAgent, workspace: Pat
 
 @pytest.mark.parametrize("node", ["gate", "approve", "select", "act", "decide"])
 @pytest.mark.parametrize("saver", ["memory", "sqlite"], indirect=True)
-def test_an_effect_that_was_approved_once_is_not_repeated_by_writing_its_message_again(
-    make_agent: MakeAgent, workspace: Path, saver: Any, node: str
-) -> None:
+def test_no_approved_call_is_repeated(make_agent: MakeAgent, workspace: Path, saver: Any, node: str) -> None:
     agent = make_agent([WRITE, *["done"] * 9], checkpointer=saver)
     agent.say("go")
     agent.answer({"type": "approve"})
@@ -191,9 +189,7 @@ def test_an_effect_that_was_approved_once_is_not_repeated_by_writing_its_message
     assert not (workspace / "canary").exists()
 
 
-def test_a_changed_skill_that_a_person_refused_is_not_loaded_in_the_name_of_select(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_no_client_loads_a_refused_skill_as_select(make_agent: MakeAgent, skills_dir: Path) -> None:
     """What `select` admitted is in the state until the turn ends, and the gate has verdicts of its own."""
     folder = write_skill(skills_dir, "alpha", "Reads.")
     load, look = calls(call("load_skill", name="alpha")), calls(call("list_dir"))
@@ -208,9 +204,7 @@ def test_a_changed_skill_that_a_person_refused_is_not_loaded_in_the_name_of_sele
     assert agent.values["skills_loaded"]["alpha"]["digest"] == loaded
 
 
-def test_a_forged_receipt_loads_nothing_and_its_skill_grants_nothing(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_a_forged_receipt_loads_and_grants_nothing(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "alpha", "Writes.")
     run = calls(call("run_script", skill="alpha", path="scripts/run.py"))
     agent = make_agent(["hello", run, "done", "done"])
@@ -249,9 +243,7 @@ async def test_the_state_of_an_agent_in_another_graph_is_closed_as_well(
 
 
 @pytest.mark.parametrize("kind", ["model", "class"])
-def test_a_graph_with_a_state_of_another_class_hands_on_what_its_client_wrote(
-    make_agent: MakeAgent, kind: str
-) -> None:
+def test_a_graph_with_another_class_of_state_hands_messages_on(make_agent: MakeAgent, kind: str) -> None:
     class Model(BaseModel):
         messages: Annotated[list[Any], add_messages] = []
 
@@ -268,9 +260,7 @@ def test_a_graph_with_a_state_of_another_class_hands_on_what_its_client_wrote(
 
 
 @pytest.mark.parametrize("node", [None, "__start__"])
-def test_a_message_is_edited_and_the_thread_forked_as_studio_does_it(
-    make_agent: MakeAgent, node: str | None
-) -> None:
+def test_studio_edits_a_message_and_forks_the_thread(make_agent: MakeAgent, node: str | None) -> None:
     agent = make_agent(["hello", "second", "third"])
     agent.say("hi")
     agent.say("more")
@@ -283,9 +273,7 @@ def test_a_message_is_edited_and_the_thread_forked_as_studio_does_it(
 
 
 @pytest.mark.parametrize("node", [None, "__start__", "discover", "load", "answer"])
-def test_a_person_writes_messages_and_names_skills(
-    make_agent: MakeAgent, skills_dir: Path, node: Any
-) -> None:
+def test_messages_and_skills_are_a_clients(make_agent: MakeAgent, skills_dir: Path, node: Any) -> None:
     write_skill(skills_dir, "alpha", "Reads.")
     agent = make_agent(["hello", *["done"] * 5])
     agent.say("hi")

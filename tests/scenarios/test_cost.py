@@ -50,9 +50,7 @@ def answering(make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver) -> An
 
 
 @pytest.mark.parametrize(("replies", "at_most"), [([], 8_500), ([LOOK], 18_000)], ids=["plain", "tool"])
-def test_a_turn_among_100_skills_calls_no_more_functions_than_its_bound(
-    answering: Any, replies: list[Any], at_most: int
-) -> None:
+def test_a_turn_calls_few_functions(answering: Any, replies: list[Any], at_most: int) -> None:
     """In every thread that it starts. The first turns of a thread make what later ones use."""
     agent, count = answering(100, 8, *replies, plain=True), 0
 
@@ -81,9 +79,7 @@ def test_a_turn_costs_at_most_30_kb_on_sqlite_with_three_skills_loaded(
 
 
 @pytest.mark.slow
-def test_messages_are_not_written_at_every_step_and_a_reader_walks_back_50_turns_at_most(
-    answering: Any, saver: SqliteSaver
-) -> None:
+def test_a_reader_of_messages_walks_back_50_turns_at_most(answering: Any, saver: SqliteSaver) -> None:
     agent = answering(3, 75)
     whole = ["messages" in each.checkpoint["channel_values"] for each in saver.list(agent.config)]
     assert sum(whole) <= 1 + len(whole) // 100

@@ -273,7 +273,7 @@ def test_a_thread_that_is_not_kept_has_no_journal(noting: Any, notes: Notes) -> 
 
 
 @pytest.mark.parametrize("then", ["memory", "sqlite"])
-def test_a_thread_in_memory_is_over_with_its_saver(
+def test_memory_is_over_with_its_saver(
     make_agent: MakeAgent, notes: Notes, tmp_path: Path, then: str
 ) -> None:
     """Programs name their thread "1" each time they are run: another one of that name asks about nothing."""

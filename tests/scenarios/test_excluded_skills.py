@@ -36,9 +36,7 @@ def loaded(agent: Agent) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("who", ["operator", "caller"])
-def test_nobody_loads_or_finds_a_skill_that_is_excluded_and_none_is_shown(
-    make_agent: MakeAgent, entry: str, left: list[str], who: str
-) -> None:
+def test_nobody_meets_an_excluded_skill(make_agent: MakeAgent, entry: str, left: list[str], who: str) -> None:
     """Neither a person, nor the model, nor a skill that requires it."""
     narrowed: Any = {"exclude_tools": (entry,)}
     prompts = Recorder([ASKS, "done"])

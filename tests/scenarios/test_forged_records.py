@@ -227,7 +227,7 @@ SERIALIZERS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize(
     ("version", "name"), [(2, ["os", "system"]), (1, ["langchain_core", "messages", "AIMessage"])]
 )
-def test_a_packing_with_names_of_its_own_makes_nothing_of_json(
+def test_json_of_a_host_is_no_object(
     make_agent: MakeAgent, canary: Path, version: int, name: list[str]
 ) -> None:
     saver = InMemorySaver(serde=OwnKinds(allowed_json_modules=True))
@@ -287,9 +287,7 @@ def test_every_saver_that_a_host_gives_is_read_strictly(
                 attempt()
 
 
-async def test_an_asynchronous_saver_is_read_strictly(
-    make_agent: MakeAgent, tmp_path: Path, canary: Path
-) -> None:
+async def test_an_async_saver_is_read_strictly(make_agent: MakeAgent, tmp_path: Path, canary: Path) -> None:
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
         agent = make_agent(["hello"], checkpointer=saver)
         await agent.graph.ainvoke(ASKED, agent.config)

@@ -90,9 +90,7 @@ def results(state: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("alone", ["context: fork", "run-mode: subagent"])
-async def test_a_skill_runs_by_itself_and_the_thread_sees_its_result_alone(
-    make_agent: MakeAgent, forked: Any, alone: str
-) -> None:
+async def test_the_thread_sees_the_result_alone(make_agent: MakeAgent, forked: Any, alone: str) -> None:
     forked("count", alone=alone)
     fork = Recorder(["there are 7"])
     agent = make_agent(model_of([calls(LOAD(name="count")), "done"], inside=fork.entries))
@@ -127,9 +125,7 @@ def test_a_new_message_while_it_asks_says_that_it_had_begun(asking: Agent) -> No
     assert results(asking.say("please stop")) == [NOT_ENDED]
 
 
-def test_forks_of_one_message_run_side_by_side_each_with_its_journal(
-    make_agent: MakeAgent, forked: Any, notes: Notes
-) -> None:
+def test_each_fork_of_a_message_has_its_journal(make_agent: MakeAgent, forked: Any, notes: Notes) -> None:
     forks = {}
     for name in ("north", "south"):
         forked(name)
@@ -144,9 +140,7 @@ def test_forks_of_one_message_run_side_by_side_each_with_its_journal(
     assert sorted(notes.taken) == ["north", "south"]
 
 
-def test_it_takes_no_room_of_its_caller_and_each_that_is_asked_the_same_does_it(
-    make_agent: MakeAgent, trusted: Path, forked: Any, notes: Notes
-) -> None:
+def test_forks_take_no_room(make_agent: MakeAgent, trusted: Path, forked: Any, notes: Notes) -> None:
     forked("alone")
     write_skill(trusted, "known", "Is known.")
     once = LOAD(name="alone")
@@ -159,9 +153,7 @@ def test_it_takes_no_room_of_its_caller_and_each_that_is_asked_the_same_does_it(
     assert (state["loaded"], notes.taken) == (["known"], ["x"] * 3)
 
 
-def test_its_question_is_put_in_the_thread_with_who_asks_and_read_with_what_was_done_inside(
-    make_agent: MakeAgent, forked: Any, notes: Notes
-) -> None:
+def test_a_question_and_a_record_say_who_asked(make_agent: MakeAgent, forked: Any, notes: Notes) -> None:
     forked("outer")
     forked("inner")
     deeper = [calls(call("load_skill", name="inner", arguments="deep")), "outer is done"]
@@ -240,9 +232,7 @@ def test_what_restricts_or_taints_its_caller_does_so_to_it(
     assert ("foreign" in str(agent.state.interrupts)) == asks
 
 
-def test_a_grant_of_its_caller_holds_for_no_skill_that_it_was_not_given_for(
-    make_agent: MakeAgent, forked: Any, notes: Notes
-) -> None:
+def test_a_grant_of_its_caller_is_none_for_it(make_agent: MakeAgent, forked: Any, notes: Notes) -> None:
     forked("inner")
     replies = [calls(call("note", text="mine")), calls(LOAD(name="inner")), "end"]
     agent = make_agent(model_of(replies, inside=NOTING), tools=[notes.tool])
@@ -253,7 +243,7 @@ def test_a_grant_of_its_caller_holds_for_no_skill_that_it_was_not_given_for(
 
 
 @pytest.mark.parametrize("mode", ["isolated", "inherit"])
-def test_it_begins_with_its_callers_skills_where_the_operator_says_so(
+def test_it_may_begin_with_its_callers_skills(
     make_agent: MakeAgent, trusted: Path, forked: Any, mode: str
 ) -> None:
     forked("inner", body="Look.\n")
@@ -358,16 +348,14 @@ def test_a_hosts_own_tool_of_the_name_is_run_as_a_tool(make_agent: MakeAgent) ->
         ([Subagent(name="x", description="y", model="other:x")], "allowed_models"),
     ],
 )
-def test_subagents_that_cannot_be_are_refused_when_they_are_built(
+def test_subagents_that_cannot_be_are_refused(
     make_agent: MakeAgent, wrong: list[Subagent], fault: str
 ) -> None:
     with pytest.raises(SettingsError, match=fault):
         make_agent("offline" if fault == "allowed_models" else [], parts={"subagents": wrong})
 
 
-def test_a_fork_whose_model_failed_goes_on_where_it_was(
-    make_agent: MakeAgent, forked: Any, notes: Notes
-) -> None:
+def test_it_goes_on_where_its_model_failed(make_agent: MakeAgent, forked: Any, notes: Notes) -> None:
     forked("write")
     notes.tool.metadata = {"risk": "read"}
     failures = iter([RuntimeError("gone")])

@@ -95,7 +95,7 @@ def test_a_grant_serves_the_calls_of_its_scope_and_the_next_one_is_asked_about(
 
 
 @pytest.mark.parametrize(("on_change", "ran"), [("refresh", "a"), ("pin", "ab")])
-def test_a_grant_is_for_the_version_that_the_thread_keeps(
+def test_it_is_for_one_version(
     asked: Any, workspace: Path, skills_dir: Path, on_change: str, ran: str
 ) -> None:
     agent = asked(run("a"), "paused", run("b"), on_change=on_change)
@@ -219,9 +219,7 @@ def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any) ->
     assert (grant["scope"], grant["contents"]) == ("call", {})
 
 
-def test_where_a_question_is_an_error_the_run_ends_before_anything_of_the_step(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+def test_a_question_that_is_an_error_ends_the_run_first(make_agent: MakeAgent, workspace: Path) -> None:
     """cases.md 21."""
     wanted = calls(call("list_dir"), call("write_file", path="a.txt", content="x"))
     agent = make_agent([wanted, "done"], approval="fail")
@@ -236,9 +234,7 @@ def test_where_a_question_is_an_error_the_run_ends_before_anything_of_the_step(
 
 
 @pytest.mark.parametrize("approval", ["deny", "fail"])
-def test_where_nobody_is_asked_a_changed_skill_stays_as_it_was_loaded(
-    asked: Any, skills_dir: Path, approval: str
-) -> None:
+def test_with_nobody_to_ask_a_changed_skill_stays(asked: Any, skills_dir: Path, approval: str) -> None:
     agent = asked("paused", approval=approval, on_change="ask")
     with (skills_dir / "alpha" / "SKILL.md").open("a") as file:
         file.write("\nmore\n")
@@ -248,9 +244,7 @@ def test_where_nobody_is_asked_a_changed_skill_stays_as_it_was_loaded(
 
 
 @pytest.mark.parametrize("path", ["../../../../pipe", "{workspace}/pipe", "scripts/none.py", "scripts"])
-def test_what_is_no_script_of_the_skill_is_neither_looked_at_nor_asked_about(
-    asked: Any, workspace: Path, path: str
-) -> None:
+def test_nobody_looks_at_or_asks_about_what_is_no_script(asked: Any, workspace: Path, path: str) -> None:
     """A pipe would hold up whoever reads its first line; the gate looks before anybody approved."""
     os.mkfifo(workspace / "pipe")
     place = path.format(workspace=workspace)

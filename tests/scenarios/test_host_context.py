@@ -80,9 +80,7 @@ CONTEXTS: list[tuple[Any, Any]] = [(Tenant, Tenant), (TenantModel, TenantModel),
     ("embed", "schema", "make"),
     [(as_subgraph, *CONTEXTS[0]), (in_a_node, *CONTEXTS[1]), (in_a_tool, *CONTEXTS[2])],
 )
-def test_a_graph_with_a_context_of_its_own_may_hold_the_agent(
-    agent: Any, embed: Callable[..., Any], schema: Any, make: Any
-) -> None:
+def test_its_graph_may_hold_the_agent(agent: Any, embed: Callable[..., Any], schema: Any, make: Any) -> None:
     """Names of models and users that this agent does not know are those of the graph around it."""
     given = make(tenant="t-2", user_id=7, model="anthropic/claude")
     for context in (given, None):
@@ -115,9 +113,7 @@ def test_a_field_that_does_not_fit_is_told_once_and_left_out(caplog: pytest.LogC
     ],
 )
 @pytest.mark.parametrize("place", ["context", "configurable"])
-async def test_a_misspelt_restriction_is_refused_in_one_sentence(
-    agent: Any, given: Any, fault: str, place: str
-) -> None:
+async def test_a_misspelt_restriction_is_refused(agent: Any, given: Any, fault: str, place: str) -> None:
     more: Any = {"context": given} if place == "context" else {"config": {"configurable": given}}
     with pytest.raises(ContextError, match=fault):
         agent.invoke(ASKED, **more)

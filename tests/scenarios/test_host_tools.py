@@ -39,9 +39,7 @@ def store(skill: str) -> str:
 STORE = calls(call("store", skill="alpha"))
 
 
-def test_a_person_reads_the_view_of_a_hosts_tool_and_its_arguments(
-    make_agent: MakeAgent, send_mail: BaseTool
-) -> None:
+def test_a_person_reads_a_view_and_the_arguments(make_agent: MakeAgent, send_mail: BaseTool) -> None:
     agent = make_agent([calls(MAIL), "done"], tools=[send_mail])
     agent.say("go")
     (request,) = agent.asked
@@ -65,9 +63,7 @@ def test_a_view_that_fails_or_hides_leaves_the_question_readable(make_agent: Mak
         assert "\u202e" not in agent.question
 
 
-def test_a_skill_and_the_operator_may_name_calls_of_a_hosts_tool_by_a_path(
-    make_agent: MakeAgent, send_mail: BaseTool, skills_dir: Path
-) -> None:
+def test_its_calls_are_named_by_a_path(make_agent: MakeAgent, send_mail: BaseTool, skills_dir: Path) -> None:
     """A skill by its other name."""
     write_skill(skills_dir, "reporter", "Reports.\nallowed-tools: Mail(reports/*)")
     other = call("send_mail", to="a@b.c", text="Hello", attachment="secret.pdf")
@@ -92,7 +88,7 @@ def test_a_spec_that_is_not_the_tools_is_an_error_and_no_risk(make_agent: MakeAg
 
 
 @pytest.mark.parametrize(("spec", "scope"), [({}, "call"), ({"skill_argument": "skill"}, "skill")])
-def test_an_approval_is_bound_to_the_skill_in_the_argument_that_the_spec_names_and_to_no_other(
+def test_the_spec_says_which_skill_is_meant(
     make_agent: MakeAgent, skills_dir: Path, spec: Any, scope: str
 ) -> None:
     write_skill(skills_dir, "alpha", "Counts.")

@@ -49,9 +49,7 @@ def test_an_image_is_named_and_not_shown_by_default(ask: Any, workspace: Path) -
 
 @pytest.mark.parametrize(("name", "content", "kind"), STARTS)
 @pytest.mark.variants
-def test_an_image_reaches_the_model_where_the_operator_says_so(
-    ask: Any, workspace: Path, name: str, content: bytes, kind: str
-) -> None:
+def test_an_image_reaches_the_model(ask: Any, workspace: Path, name: str, content: bytes, kind: str) -> None:
     (workspace / name).write_bytes(content)
     _, sent = ask(Call("read_file", {"path": name}, "c1"))
     (shown,) = [each for each in sent if each["role"] == "tool" and isinstance(each["content"], list)]

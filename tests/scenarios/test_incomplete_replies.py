@@ -158,9 +158,7 @@ def test_what_was_shown_of_a_reply_that_broke_off_is_withdrawn(graph_of: Any, se
     assert "All is well" in "".join(each.text for each in shown)
 
 
-def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
-    files: Path, graph_of: Any, server: OpenAIServer
-) -> None:
+def test_a_model_that_breaks_off_spends_the_budget(files: Path, graph_of: Any, server: OpenAIServer) -> None:
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
     graph = graph_of(max_model_calls=2)
     with pytest.raises(ModelCallError, match="without a finish reason") as failed:
@@ -171,9 +169,7 @@ def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
     assert graph.invoke(None, CONFIG)["answer"] == "Here again."
 
 
-def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(
-    files: Path, graph_of: Any, server: OpenAIServer
-) -> None:
+def test_a_cut_reply_of_a_cache_is_not_believed(files: Path, graph_of: Any, server: OpenAIServer) -> None:
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
     model = openai_of(server, cache=InMemoryCache(), max_retries=0)
     with pytest.raises(ModelCallError, match="reply broke off"):
@@ -226,9 +222,7 @@ def test_a_server_can_read_the_calls_that_it_is_sent_back(graph_of: Any, server:
     assert len({*answered}) == 2
 
 
-def test_a_model_that_is_always_cut_stops_at_its_budget(
-    files: Path, graph_of: Any, server: OpenAIServer
-) -> None:
+def test_a_model_that_is_cut_stops_at_its_budget(files: Path, graph_of: Any, server: OpenAIServer) -> None:
     ids = itertools.count()
     server.respond = lambda _: Completion("I write.", [Call("write_file", PART, f"c{next(ids)}")], "length")
     answer = ask_again(graph_of(max_model_calls=3), "messages")["answer"]
@@ -363,9 +357,7 @@ def test_each_providers_limit_is_known(files: Path, graph_of: Any, mode: str) ->
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-async def test_a_stream_is_incomplete_without_an_end_whoever_streams_it(
-    files: Path, graph_of: Any, way: str
-) -> None:
+async def test_no_stream_is_complete_without_an_end(files: Path, graph_of: Any, way: str) -> None:
     """Also where what came is valid, of a provider that says how it ends: more may have been to come."""
     whole = json.dumps(WRITE.args)
     for arguments, provider in ((whole, "anthropic"), (whole, "google_genai"), (whole, "ollama"), (PART, "")):
@@ -374,9 +366,7 @@ async def test_a_stream_is_incomplete_without_an_end_whoever_streams_it(
         assert values["answer"] == "Done."
 
 
-def test_what_came_whole_of_a_model_that_does_not_say_how_it_ends_is_believed(
-    files: Path, graph_of: Any, server: OpenAIServer
-) -> None:
+def test_what_came_whole_is_believed(files: Path, graph_of: Any, server: OpenAIServer) -> None:
     server.answers.append(Completion("Here.", finish=None))
     assert ask_again(graph_of(), "values")["answer"] == "Here."
     never_says = Pieces(replies=[chunks(json.dumps(WRITE.args)), [AIMessageChunk(content="Done.")]])
