@@ -1,8 +1,11 @@
 """Locks that came with a repository: what they name is nobody's word, and reaches no private host."""
 
 import socket
+import socketserver
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -19,14 +22,25 @@ ADDRESSES = [
 COMMANDS = [("update", "--yes"), ("install", "--locked", "--yes")]
 
 
+class Listener(socketserver.TCPServer):
+    """A server of this machine that hangs up on who comes, and counts them."""
+
+    address_family = socket.AF_INET6
+    came = 0
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        self.came += 1
+        return False
+
+
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Return the port of a server of this machine that nobody may have come to at the end."""
-    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
-        yield int(server.getsockname()[1])
-        server.setblocking(False)  # who came waits to be accepted
-        with pytest.raises(BlockingIOError):
-            server.accept()
+    """Return the port of a server that nobody may have come to at the end."""
+    with Listener(("::", 0), socketserver.BaseRequestHandler) as server:
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield int(server.server_address[1])
+        server.shutdown()
+        assert server.came == 0
 
 
 def clone(cli: CommandLine, *sources: str, resolved: str = "") -> None:
