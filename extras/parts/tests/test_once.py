@@ -66,10 +66,20 @@ def agent_of(
     return create_agent(ScriptedChatModel(script=replies), [used], middleware=parts, checkpointer=saver)
 
 
-def cut_off(agent: Any, notes: Notes, given: Any = REQUEST, **options: Any) -> None:
+def cut_off(agent: Any, notes: Notes, given: Any = REQUEST, **options: Any) -> pytest.ExceptionInfo[CutOff]:
+    """Return the end of a run, with all that it still holds."""
     notes.crashes = 1
-    with pytest.raises(CutOff):
+    with pytest.raises(CutOff) as kept:
         agent.invoke(given, THREAD, **options)
+    return kept
+
+
+def graph_of(inner: Any, saver: Any, *, agents: int = 1) -> Any:
+    """Return a graph that asks an agent anew in each turn, or several at a time."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", lambda state: {"messages": inner.invoke(REQUEST)["messages"][-1:]})
+    builder.add_conditional_edges(START, lambda state: [Send("agent", state)] * agents)
+    return builder.compile(checkpointer=saver)
 
 
 def attempts_asked(result: dict[str, Any]) -> list[int]:
@@ -87,9 +97,8 @@ def answer(kind: str, result: dict[str, Any]) -> Command[Any]:
 def test_a_run_that_was_cut_off_goes_on_in_the_same_process(
     durability: Any, notes: Notes, once: Once, database: SqliteSaver
 ) -> None:
-    agent, notes.crashes = agent_of(notes.tool, [once], database), 1
-    with pytest.raises(CutOff) as kept:
-        agent.invoke(REQUEST, THREAD, durability=durability)
+    agent = agent_of(notes.tool, [once], database)
+    kept = cut_off(agent, notes, durability=durability)
     asked = agent.invoke(None, THREAD)
     assert (attempts_asked(asked), notes.taken) == ([1], ["7"]), kept
     agent.invoke(answer("reject", asked), THREAD)
@@ -118,11 +127,7 @@ def test_the_same_call_in_a_later_turn_is_another_one(
 def test_an_agent_that_begins_anew_in_each_turn_of_a_graph_runs_its_calls(
     durability: Any, notes: Notes, once: Once, database: SqliteSaver
 ) -> None:
-    inner = agent_of(notes.tool, [once], None)
-    builder = StateGraph(MessagesState)
-    builder.add_node("agent", lambda state: {"messages": inner.invoke(REQUEST)["messages"][-1:]})
-    builder.add_edge(START, "agent")
-    graph: Any = builder.compile(checkpointer=database)
+    graph = graph_of(agent_of(notes.tool, [once], None), database)
     for _ in range(3):
         graph.invoke(REQUEST, THREAD, durability=durability)
     assert notes.taken == ["7"] * 3
@@ -144,14 +149,28 @@ def test_two_calls_alike_of_one_message_both_run(
     assert notes.taken == ["7"] * 4
 
 
-def test_a_new_message_is_told_of_a_call_that_was_cut_off_and_is_asked_about_it(
-    notes: Notes, once: Once, database: SqliteSaver
+@pytest.mark.parametrize(
+    ("given", "is_lost", "asked"),
+    [(REQUEST, False, [1]), (REQUEST, True, []), (None, True, [1])],
+    ids=["new message", "new message, lost journal", "lost journal"],
+)
+def test_a_call_that_was_cut_off_is_unknown_also_where_the_journal_is_lost(
+    given: Any,
+    is_lost: bool,
+    asked: list[int],
+    notes: Notes,
+    once: Once,
+    database: SqliteSaver,
+    journal: Path,
 ) -> None:
-    agent = agent_of(notes.tool, [once], database, [NOTE, NOTE])
+    agent = agent_of(notes.tool, [once], database, [NOTE, "Done." if is_lost else NOTE])
     cut_off(agent, notes, durability="sync")
-    asked = agent.invoke(REQUEST, THREAD)
-    assert "Outcome unknown" in asked["messages"][2].text
-    assert (attempts_asked(asked), notes.taken) == ([1], ["7"])
+    if is_lost:
+        journal.unlink()
+    result = agent.invoke(given, THREAD)
+    assert attempts_asked(result) == asked
+    assert given is None or "Outcome unknown" in result["messages"][2].text
+    assert notes.taken == ["7"]
 
 
 class Dying(SqliteSaver):
@@ -199,25 +218,9 @@ def test_two_agents_of_one_graph_both_do_what_each_was_asked(
         taken.append(text)
         return "noted"
 
-    inner = agent_of(note, [once], None)
-    builder = StateGraph(MessagesState)
-    builder.add_node("agent", lambda state: {"messages": inner.invoke(REQUEST)["messages"][-1:]})
-    builder.add_conditional_edges(START, lambda state: [Send("agent", state)] * 2)
-    graph: Any = builder.compile(checkpointer=database)
+    graph = graph_of(agent_of(note, [once], None), database, agents=2)
     result = graph.invoke(REQUEST, {**THREAD, "max_concurrency": at_a_time}, durability="sync")
     assert (attempts_asked(result), taken) == ([], ["7"] * 2)
-
-
-@pytest.mark.parametrize("given", [None, REQUEST])
-def test_what_a_lost_journal_knew_is_unknown(
-    given: Any, notes: Notes, once: Once, database: SqliteSaver, journal: Path
-) -> None:
-    agent = agent_of(notes.tool, [once], database, [NOTE, "Done."])
-    cut_off(agent, notes, durability="sync")
-    journal.unlink()
-    result = agent.invoke(given, THREAD)
-    assert attempts_asked(result) == [1] if given is None else "Outcome unknown" in result["messages"][2].text
-    assert notes.taken == ["7"]
 
 
 @pytest.mark.parametrize(("saver", "metadata"), [(None, {}), (InMemorySaver(), {"risk": "read"})])
