@@ -11,7 +11,6 @@ from langchain_core.messages import HumanMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import RunControl
-from msgspec import structs
 from pydantic import Field
 
 from extras.evals.tests.cases import ADDER, case
@@ -34,6 +33,15 @@ def run(setup: Setup, one: EvalCase, arm: Any = "with") -> EvalResult:
     return run_case(one, "scripted" if one.replies else "offline", arm, 0, setup)
 
 
+ADD = calls(call("run_script", skill="adder", path="scripts/add.py"))
+
+
+def run_script(setup: Setup, skills: Path, text: str) -> EvalResult:
+    """Run a case in which the script of the skill is called, which is this text."""
+    (skills / "adder" / "scripts" / "add.py").write_text(text)
+    return run(setup, case(load=("adder",), replies=(ADD, "Done.")))
+
+
 @needs_bwrap
 def test_a_case_is_a_thread_with_a_workspace_of_its_own(setup: Setup) -> None:
     one = case(
@@ -44,10 +52,8 @@ def test_a_case_is_a_thread_with_a_workspace_of_its_own(setup: Setup) -> None:
     result = run(setup, one)
     assert (result.outcome, result.error) == ("passed", "")
     assert result.trajectory.chosen == ("adder",)
-    assert [(each.tool, each.status) for each in result.trajectory.calls] == [
-        ("load_skill", "ok"),
-        ("run_script", "ok"),
-    ]
+    made = [(each.tool, each.status) for each in result.trajectory.calls]
+    assert made == [("load_skill", "ok"), ("run_script", "ok")]
     assert result.spent.model_calls == 3
     assert result.spent.tokens > 0
     assert not list(setup.settings.workspace.iterdir())
@@ -154,11 +160,10 @@ def test_no_link_beside_a_case_leads_a_file_out_of_its_folder(setup: Setup, tmp_
 def test_no_check_outside_of_the_folder_of_the_case_is_run(setup: Setup, tmp_path: Path) -> None:
     (script := tmp_path / "other.py").write_text("")
     (tmp_path / "cases").mkdir()
-    one = case(file=str(tmp_path / "cases" / "c.yaml"), replies=("x",))
-    checked = structs.replace(one, expect=Expected(scripts=((str(script),),)))
-    result = run(replace(setup, yes=frozenset({"run"})), checked)
-    assert result.outcome == "failed"
-    assert "not in the folder" in result.checks[0].evidence
+    expect = Expected(scripts=((str(script),),))
+    one = case(file=str(tmp_path / "cases" / "c.yaml"), replies=("x",), expect=expect)
+    result = run(replace(setup, yes=frozenset({"run"})), one)
+    assert (result.outcome, "not in the folder" in result.checks[0].evidence) == ("failed", True)
 
 
 def test_the_agent_does_not_see_the_expected_answers(setup: Setup, skills: Path) -> None:
@@ -166,11 +171,8 @@ def test_the_agent_does_not_see_the_expected_answers(setup: Setup, skills: Path)
     for path in ("evals/evals.json", "evals.yaml"):
         (skills / "adder" / path).write_text('{"answer": 42}')
         read = calls(call("read_resource", skill="adder", path=path))
-        result = run(setup, case(load=("adder",), replies=(read, "Done.")))
-        (made,) = result.trajectory.calls
-        assert made.status == "error"
-        assert "scripts/add.py" in made.result
-        assert "42" not in made.result
+        (made,) = run(setup, case(load=("adder",), replies=(read, "Done."))).trajectory.calls
+        assert (made.status, "scripts/add.py" in made.result, "42" in made.result) == ("error", True, False)
 
 
 class Seen(ScriptedChatModel):
@@ -216,14 +218,9 @@ def test_a_case_shows_the_model_the_prompt_that_a_question_shows_it(setup: Setup
 @needs_bwrap
 def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Path) -> None:
     """The sources have the names that they have for any question, and so have homes."""
-    (skills / "adder" / "scripts" / "add.py").write_text(
-        "from pathlib import Path\nnote = Path.home() / 'x'\nprint('kept', note.exists())\nnote.touch()\n"
-    )
-    one = case(
-        load=("adder",), replies=(calls(call("run_script", skill="adder", path="scripts/add.py")), "Done.")
-    )
+    keeps = "from pathlib import Path\nnote = Path.home() / 'x'\nprint('kept', note.exists())\nnote.touch()\n"
     for _ in range(2):
-        (made,) = run(setup, one).trajectory.calls
+        (made,) = run_script(setup, skills, keeps).trajectory.calls
         assert "kept False" in made.result
     assert not list(homes_of(setup.settings))
 
@@ -232,11 +229,8 @@ def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Pat
 def test_what_a_person_would_be_asked_about_comes_into_the_workspace_of_a_case(
     setup: Setup, skills: Path
 ) -> None:
-    (skills / "adder" / "scripts" / "add.py").write_text(
-        "import os\nopen('go.sh', 'w').write('#!/bin/sh')\nos.chmod('go.sh', 0o755)\n"
-    )
-    add = calls(call("run_script", skill="adder", path="scripts/add.py"))
-    result = run(setup, case(load=("adder",), replies=(add, "Done.")))
+    writes = "import os\nopen('go.sh', 'w').write('#!/bin/sh')\nos.chmod('go.sh', 0o755)\n"
+    result = run_script(setup, skills, writes)
     assert (result.outcome, [*result.trajectory.files]) == ("ungraded", ["go.sh"])
 
 
@@ -271,8 +265,7 @@ def test_a_program_of_the_case_is_not_run_without_a_sandbox_unless_somebody_says
     one = case(replies=("Done.",), expect=Expected(scripts=((str(script),),)))
     result = run(plain, one)
     assert result.outcome == "refused"
-    assert "ran.py" in result.error
-    assert "--yes run" in result.error
+    assert all(word in result.error for word in ("ran.py", "--yes run"))
     assert not (tmp_path / "ran").exists()
     assert run(replace(plain, yes=frozenset({"run"})), one).outcome == "passed"
 
@@ -319,18 +312,13 @@ for place in ({str(home)!r}, {str(setup.settings.workspace)!r}, {str(skills.pare
     print(place, os.listdir(place) if os.path.isdir(place) else "")
 print(os.environ.get("TOKEN"), sorted(os.listdir("..")))
 """
-    (skills / "adder" / "scripts" / "add.py").write_text(look)
-    ran = calls(call("run_script", skill="adder", path="scripts/add.py"))
     monkeypatch.setenv("TOKEN", "hunter2-hunter2")
     given: Any = {
         "script_secrets": {"adder@configured": ("TOKEN",)},
         "script_folders": {"adder@configured": (str(home),)},
     }
-    result = run(
-        replace(setup, settings=replace(setup.settings, **given)),
-        case(load=("adder",), replies=(ran, "Done.")),
-    )
-    (made,) = result.trajectory.calls
+    settings = replace(setup.settings, **given)
+    (made,) = run_script(replace(setup, settings=settings), skills, look).trajectory.calls
     assert made.status == "ok", made.result
     assert "None [" in made.result
     assert "secret.txt" not in made.result

@@ -48,9 +48,6 @@ def site(repository: Repository) -> Iterator[GitSite]:
         yield site
 
 
-# --- which commit ---
-
-
 @pytest.mark.parametrize("ref", ["v1", "annotated", "refs/tags/v1", "release/1", "{commit}"])
 @pytest.mark.variants
 def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Ask, ref: str) -> None:
@@ -79,9 +76,6 @@ def test_what_a_lock_says_is_a_commit_or_nothing(repository: Repository, ask: As
     repository.skill()
     with pytest.raises(PackageError, match="is no commit"):
         ask(repository.address, resolved=resolved)
-
-
-# --- by which way ---
 
 
 def test_a_credential_helper_of_the_user_is_asked(
@@ -163,9 +157,6 @@ def test_ssh_says_why_and_asks_nothing(ask: Ask, tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "ran").exists()
 
 
-# --- what runs nothing ---
-
-
 def test_no_hook_or_filter_runs_and_no_attribute_counts(
     repository: Repository, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,9 +188,6 @@ def test_no_hook_or_filter_runs_and_no_attribute_counts(
     assert sorted(skill.files) == [".gitattributes", "SKILL.md", "notes.md"]
     assert (skill.folder / "SKILL.md").read_text() == f"{GREET}$Id$ $Format:%H$\n"
     assert (skill.folder / "notes.md").read_bytes() == b"one\ntwo\n"
-
-
-# --- which files ---
 
 
 def test_submodules_are_refused_where_a_skill_has_them(repository: Repository, ask: Ask) -> None:

@@ -84,11 +84,6 @@ def site(publisher: Publisher, tmp_path: Path) -> Iterator[WebFolder]:
         yield web
 
 
-@pytest.fixture
-def ca(tmp_path: Path) -> dict[str, str]:
-    return {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
-
-
 def allow(cli: CommandLine, signers: str) -> None:
     """Trust these signers, and require a signature."""
     folder = cli.home / ".config/skills-agent"
@@ -117,8 +112,9 @@ def test_a_clone_is_installed_from_by_its_signature(cli: CommandLine, publisher:
 
 
 def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
-    cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str]
+    cli: CommandLine, publisher: Publisher, site: WebFolder, tmp_path: Path
 ) -> None:
+    ca = {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
     allow(cli, publisher.signers)
     source = [site.url, "--skill", "text-stats"]
     assert "certificate verify failed" in cli.run("skills", "install", *source, "--yes").err

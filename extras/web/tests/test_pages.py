@@ -78,9 +78,6 @@ def test_no_cookie_no_credential_and_no_proxy_is_used(serve: Serve, monkeypatch:
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % server.port)
 
 
-# --- redirects ---
-
-
 def test_a_redirect_on_the_same_host_is_followed(serve: Serve) -> None:
     def answers(head: bytes) -> bytes:
         moved = head.startswith(b"GET /old ")
@@ -119,9 +116,6 @@ def test_a_redirect_without_end_ends(serve: Serve) -> None:
     server = serve(lambda _: answer(b"", f"Location: {'a/' * 1_900}", status="301 X"))
     with pytest.raises(FetchError, match="longer than 4,000 characters"):
         get(server)
-
-
-# --- servers that attack ---
 
 
 def test_no_private_address_is_fetched_from(serve: Serve) -> None:
