@@ -212,7 +212,10 @@ LOOPS: Files = {
 @pytest.mark.variants
 def test_links_that_lead_out_or_back_to_themselves_are_refused(shelf: Shelf, links: Files) -> None:
     shelf.put({"greet": {**skill("greet"), **links}})
-    with pytest.raises(PackageError, match=r"leak: it (leads|is a link to a folder that)"):
+    with pytest.raises(
+        PackageError,
+        match=r"leak: it (leads .* back to itself|is a link that leads out|is a link to a folder that)",
+    ):
         shelf.ask()
 
 
