@@ -56,7 +56,7 @@ def crash(agent: Agent, notes: Notes, answer: Any) -> None:
         agent.run(Command(resume=answer))
 
 
-def test_the_same_answer_sent_again_and_again_is_oneattempt(agent: Agent, notes: Notes) -> None:
+def test_the_same_answer_sent_again_and_again_is_one_attempt(agent: Agent, notes: Notes) -> None:
     (first,) = agent.state.interrupts
     answer = {first.id: APPROVE}
     crash(agent, notes, answer)
