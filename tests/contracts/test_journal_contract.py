@@ -278,9 +278,9 @@ def test_a_damaged_journal_says_where_and_what_to_do(tmp_path: Path, change: str
             database.execute(change)
     else:
         place.write_text("this is no database, and long enough to be one" * 20)
-    for use in (lambda: FileJournal(place).get("t", "call-1"), lambda: started(FileJournal(place), "call-1")):
+    for use in (started, lambda journal, call: journal.get("t", call)):
         with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
-            use()
+            use(FileJournal(place), "call-1")
 
 
 def test_no_flipped_bit_of_a_row_makes_another_entry(tmp_path: Path) -> None:

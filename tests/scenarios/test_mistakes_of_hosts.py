@@ -174,7 +174,8 @@ def test_a_message_that_langchain_fails_at_is_not_kept(make_agent: MakeAgent, ki
     before = agent.state
     for message in (HumanMessage([{"type": kind, "text": "And?"}]), AIMessage([{"type": kind}])):
         update: Any = {"messages": [message]}
-        for given in (update, Command(update=update)):
+        as_command: Any = Command(update=update)
+        for given in (update, as_command):
             with pytest.raises(ThreadError, match="is a name, not"):
                 agent.run(given)
         with pytest.raises(ThreadError, match="is a name, not"):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.runnables import Runnable
 
 from skills_agent.graph import Context
 from skills_agent.graph.models.provider import resolve_model
@@ -17,17 +16,17 @@ from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, error
 ASKED: Any = {"messages": [("user", "go")]}
 
 
-def with_retry(server: OpenAIServer) -> Runnable[Any, Any]:
+def with_retry(server: OpenAIServer) -> Any:
     return server.chat().with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
 
 
-def with_fallbacks(server: OpenAIServer) -> Runnable[Any, Any]:
+def with_fallbacks(server: OpenAIServer) -> Any:
     return server.chat().with_fallbacks([server.chat("second").bind(temperature=0.5)])
 
 
 @pytest.mark.parametrize("wrap", [with_retry, with_fallbacks])
 async def test_what_is_around_a_model_stays_and_the_tools_are_bound_inside(
-    server: OpenAIServer, make_agent: MakeAgent, wrap: Callable[[OpenAIServer], Runnable[Any, Any]]
+    server: OpenAIServer, make_agent: MakeAgent, wrap: Callable[[OpenAIServer], Any]
 ) -> None:
     agent = make_agent(wrap(server))
     server.answers.extend([error(500, "down"), Completion("done")] * 2)
@@ -88,8 +87,8 @@ def test_a_name_is_a_model_of_the_settings(server: OpenAIServer, make_agent: Mak
     models = (None, "openai:second", "openai/second")
     assert [answer(agent, each) for each in models] == ["first", "second", "second"]
     by_picker = make_agent("openai/first", allowed_models=("openai/*",), thread="other")
-    models = ("openai:other/name", "openai/x/name:8b", None)
-    assert [answer(by_picker, each) for each in models] == ["other/name", "x/name:8b", "first"]
+    others = ("openai:other/name", "openai/x/name:8b", None)
+    assert [answer(by_picker, each) for each in others] == ["other/name", "x/name:8b", "first"]
     with pytest.raises(ModelError, match="Allowed beside the operator's: openai:second") as refused:
         answer(agent, "openai:third")
     assert refused.value.code == "model-not-allowed"
