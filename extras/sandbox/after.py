@@ -27,8 +27,6 @@ from threading import Lock
 from typing import Final
 from weakref import finalize
 
-import msgspec
-
 from skills_agent.sandbox import held_runs
 from skills_agent.sandbox.before import Look
 from skills_agent.sandbox.growth import Growth
@@ -36,7 +34,7 @@ from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import MAX_TOLD, LayerStore
 from skills_agent.sandbox.overlay import layer_in, make_layers
 from skills_agent.sandbox.real_folder import Before
-from skills_agent.sandbox.run_folder import BEFORE, RUN, RunFolder, cut_off, locked, new_run, shown
+from skills_agent.sandbox.run_folder import BEFORE, RUN, RunFolder, cut_off, locked, new_run, read, shown
 from skills_agent.sandbox.scan import MAX_DEPTH, closed_after
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import SkillsAgentError
@@ -61,11 +59,6 @@ _YOUNG: Final = (
     "{} came or changed when the script may have ended already, and stays: look at it, if that was not you."
 )
 _CUT_OFF: Final = "A script was cut off with the agent."
-
-
-def _read(file: Path) -> list[Before]:
-    """Return what is known of the folders of a run. Raises OSError, ValueError and RecursionError."""
-    return msgspec.convert(json.loads(file.read_text()), list[Before])
 
 
 class After(Care):
@@ -197,11 +190,11 @@ def _look_beside(store: LayerStore, lower: Path, place: Path) -> Look | None:
     """Return the look before another run, if one is under way: what that one did is not how it was."""
     for file in store.folder.glob(f"{RUN}*/{BEFORE}"):
         try:
-            for number, each in enumerate(_read(file)):
+            for number, each in enumerate(read(file, list[Before])):
                 if each.lower == str(lower):
                     copytree(file.parent / str(number), place, symlinks=True)
                     return Look(place, each)
-        except (OSError, ValueError, RecursionError):  # it ends just now
+        except (OSError, ValueError):  # it ends just now
             remove_tree(place)
     return None
 
@@ -218,8 +211,8 @@ def look_at_rest(store: LayerStore) -> list[str]:
                     f"{_CUT_OFF} What was taken back lies in {held_runs.hold(store, place, '', '', {})}."
                 )
         try:
-            known = _read(run.path / BEFORE)
-        except (OSError, ValueError, RecursionError) as error:
+            known = read(run.path / BEFORE, list[Before])
+        except (OSError, ValueError) as error:
             notices.append(f"What a script changed that was cut off with the agent is not known: {error}.")
             continue
         looks = {Path(each.lower): Look(run.path / str(at), each) for at, each in enumerate(known)}

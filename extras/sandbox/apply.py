@@ -25,16 +25,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from skills_agent.graph.private_files import make_private_folder, open_private
 from skills_agent.sandbox.draft import Conflict, Draft, changed_since
 from skills_agent.sandbox.plan import BEFORE, FORMAT, NEW, Plan, carry_out
+from skills_agent.sandbox.run_folder import read
 from skills_agent.sandbox.stage import stage, sync_file_system
 from skills_agent.skills import posix
 from skills_agent.skills.confined import make_folder_beneath, opened_folder, parts_of, sync_folder
 from skills_agent.skills.errors import DetailedError, ScriptError
-from skills_agent.skills.posix import FILE
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.scripts.run_folders import weigh
 from skills_agent.skills.trees import remove_tree
@@ -275,9 +273,8 @@ class Applier:
     def _read(self, name: str) -> Plan | None:
         """Return a plan, or None where it cannot be read, or its files are gone."""
         try:
-            with os.fdopen(os.open(self._journal / name, FILE), "rb") as file:
-                plan = msgspec.convert(json.loads(file.read()), Plan)
-        except (OSError, ValueError, RecursionError) as error:
+            plan = read(self._journal / name, Plan)
+        except (OSError, ValueError) as error:
             logger.warning("the plan %s is damaged: %s", self._journal / name, error)
             return None
         return plan if (self._place(name) / BEFORE).is_dir() else None

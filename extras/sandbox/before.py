@@ -21,7 +21,7 @@ from skills_agent.sandbox.stage import copy_entry
 from skills_agent.skills.confined import is_in, make_folder_beneath, open_folder_beneath, outermost
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.changes import Act, Change, JudgedChange
-from skills_agent.skills.trees import give_rights, remove_tree
+from skills_agent.skills.trees import give_rights, open_up, remove_tree
 
 MAX_COPIES: Final = 1_000
 MAX_COPIED: Final = 256 << 20
@@ -109,6 +109,7 @@ class Look:
         left: set[str] = set()
         place = layer.content.parent
         (place / _BEFORE).mkdir(exist_ok=True)
+        open_up(os.fspath(layer.content))  # it has the mode that the run left the folder with
         with closing(Folders(self.lower)) as folders, closing(Folders(self.copies)) as copies:
             for each in judged:
                 change, decision, why = each

@@ -9,7 +9,6 @@ import re
 import stat
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from skills_agent.sandbox.layered import Layers
 from skills_agent.sandbox.layered_runner import LayeredRunner
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.probes import run_trial
-from skills_agent.sandbox.translated import translate_file, translate_tree, translation
+from skills_agent.sandbox.translated import translate_file, translation
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
@@ -92,12 +91,10 @@ class ConfinedRunner(LayeredRunner):
                 for real, copy in layers.folders.items()
                 for name in (copy.resolve(), copy)  # the longer first: it may end as the other
             }
-            since = time.time_ns() - 50_000_000  # the clock of files may be as late as that
+            layers.inside = layers.shown
             for real, layer in layers.layers.items() if not run.request.repository else ():  # git keeps all
                 _translate_starts(real.resolve(), layer)
             yield layers
-            for copy in layers.folders.values():
-                translate_tree(copy, layers.shown, since)
 
     def _start(self, run: ScriptRun, care: Care) -> ProgramStart:
         request, places, folders = run.request, run.places, cast("Layers", care).folders
@@ -164,6 +161,6 @@ def _translate_starts(real: Path, layer: Layer) -> None:
     """Have what programs start from in a copy name the copy, such as the scripts of a virtual environment."""
     translated = translation({str(real): str(layer.view)})
     for path, status in (layer.before or {}).items():
-        if (status.st_mode & 0o111 and stat.S_ISREG(status.st_mode)) or NAMES_PATHS.search(path):
+        if stat.S_ISREG(status.st_mode) and (status.st_mode & 0o111 or NAMES_PATHS.search(path)):
             with suppress(OSError):
                 translate_file(layer.view / path, lambda old: os.fsencode(translated(os.fsdecode(old))))

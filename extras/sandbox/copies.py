@@ -1,8 +1,14 @@
 """Folders as a run sees and changes them while the real ones stay as they are: copies, without an overlay.
 
+A copy is kept for the next run, which brings it up to date: what somebody else changed in the real folder is
+copied again, and what the run before touched in the copy. No program can set the time by which that is known
+(`st_ctime_ns`); a new name for a file, a hard link, counts as a change of it.
+
 LAYER/ upper/            the copy, in which the run writes
-       seen.json         what was seen in it when it was made
+       seen              what was seen of it, and of the real folder, when it was made
+       touched.json      what its last run touched: in one that is kept
        lower -> the real folder: made when all else is there, else the copy was cut off
+FOLDER/copy-XXXX/        a layer that is kept, beside the runs
 """
 
 import errno
@@ -12,12 +18,15 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from hashlib import sha256
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from skills_agent.sandbox.layer import TOO_LARGE, Layer
+import msgspec
+
+from skills_agent.sandbox.layer import TOO_LARGE, Layer, Touched
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.products import above_of
@@ -29,16 +38,18 @@ from skills_agent.sandbox.scan import (
     Folders,
     Seen,
     closed_after,
+    is_touched,
     statuses,
     telling,
 )
 from skills_agent.sandbox.stage import copy_entry, fclonefileat, make_alike
 from skills_agent.skills import posix
-from skills_agent.skills.confined import is_in, opened_folder
+from skills_agent.skills.confined import is_in, opened_folder, outermost
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.posix import FOLDER, NEW_FILE
 from skills_agent.skills.scripts.run_folders import next_tick
+from skills_agent.skills.trees import give_rights, remove_tree
 
 MAX_FILES: Final = 50_000
 """Files and folders in a copy."""
@@ -50,7 +61,11 @@ MAX_SEEN: Final = 1_000_000
 """Files and folders among which the large ones are looked for."""
 LARGE: Final = 1 << 20
 """Bytes of a file that is left out by itself; others go with their folder."""
-_SEEN: Final = "seen.json"
+COPY: Final = "copy-"
+BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+"""A copy is kept until the machine ends: with the power, bytes may be lost that were not on the disk yet."""
+_SEEN, _TOUCHED = "seen", "touched.json"
+_Written = tuple[int, dict[bytes, str], dict[bytes, Seen], dict[bytes, Seen]]
 _FICLONE: Final = 0x40049409
 _VANISHED: Final = NO_FOLDER | {errno.EISDIR, errno.EINVAL, errno.ENXIO}
 """What is said of a path that somebody removed, or put another thing at."""
@@ -98,11 +113,28 @@ def kept_layer(place: Path) -> Layer:
     if not (place / _SEEN).exists():
         return layer
     try:
-        moment, left_out, paths = json.loads((place / _SEEN).read_bytes())
+        return _read(place)
     except ValueError as error:
         raise ScriptError(f"What was in {place} is not known any more.") from error
-    before = {path: Seen(*seen) for path, seen in paths.items()}
-    return replace(layer, moment=moment, before=before, left_out=left_out)
+
+
+def keep_copy(layer: Layer, touched: Touched) -> None:
+    """Keep a copy for the next run, unless there is one already. Raises OSError.
+
+    The files that this run touched are removed: what was applied of them is linked to the real folder.
+    """
+    place = layer.content.parent
+    files = [path for path, now in touched.items() if now and not stat.S_ISDIR(now.st_mode)]
+    with closing(Folders(layer.content)) as copies:
+        _clear(layer.content, files, {}, copies)
+    (place / _TOUCHED).write_text(json.dumps([*touched]))
+    place.rename(_kept_place(place, layer.lower))
+
+
+def _kept_place(place: Path, lower: Path) -> Path:
+    """Return where the copy of a folder is kept. Raises OSError where it cannot be known that it is whole."""
+    digest = sha256(BOOT.read_bytes() + os.fsencode(lower)).hexdigest()
+    return place.parent.parent / f"{COPY}{digest[:16]}"
 
 
 def not_copied(layer: Layer) -> Iterator[str]:
@@ -113,30 +145,106 @@ def not_copied(layer: Layer) -> Iterator[str]:
         yield f"Not copied for the run: {shown(others)}."
 
 
+def _read(place: Path) -> Layer:
+    """Return the layer of a copy, as it was when a run began. Raises OSError and ValueError."""
+    moment, *others = msgspec.msgpack.decode((place / _SEEN).read_bytes(), type=_Written)
+    left_out, before, real = ({os.fsdecode(path): each for path, each in of.items()} for of in others)
+    return replace(layer_in(place, moment), before=before, left_out=left_out, real=real)
+
+
+def _write(place: Path, layer: Layer) -> None:
+    """Keep what is known of a copy: as bytes, for a path may be no text."""
+    others = (
+        {os.fsencode(path): each for path, each in of.items()}
+        for of in (layer.left_out, layer.before or {}, layer.real)
+    )
+    (place / _SEEN).write_bytes(msgspec.msgpack.encode((layer.moment, *others)))
+
+
 def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts: bool) -> Layer:
     content = place / "upper"
-    content.mkdir(parents=True, mode=0o700)
     there = [name for name in own[:2] if _is_place(lower / name)]
-    left_out = dict.fromkeys([*there, *own[2:]], "")
-    tree = statuses(lower, skipped=left_out, most=MAX_SEEN)
-    most = inf if can_clone(place, lower) else MAX_COPIED
-    left_out |= dict.fromkeys(_too_large(tree, most), TOO_LARGE)
+    rule = dict.fromkeys([*there, *own[2:]], "")
+    tree = statuses(lower, skipped=rule, most=MAX_SEEN)
+    most = inf if can_clone(place.parent, lower) else MAX_COPIED
+    rule |= dict.fromkeys(_too_large(tree, most), TOO_LARGE)
+    kept = outermost(rule)
+    rule = {path: why for path, why in rule.items() if path in kept}
+    known, touched = _taken(place, lower, rule)
+    left_out, before, real = rule, {**(known.before or {})}, {**known.real}
+    stale = {*touched, *(before.keys() - tree.keys()), *_changed(tree, before, real, left_out)}
     with closing(Folders(lower)) as sources, closing(Folders(content)) as targets:
-        folders = {"": lower.stat()} | _copy(tree, sources, targets, left_out)
+        cleared = _clear(content, stale if known.left_out or before else (), tree, targets)
+        folders = {"": lower.stat()} | _copy(tree, sources, targets, left_out, before.keys() - stale)
         left_out = {path: why for path, why in left_out.items() if path.rpartition("/")[0] in folders}
         for path in left_out:
             is_link = not mounts and (path == GIT or path in tree)
             is_folder = stat.S_ISDIR(tree[path].st_mode) if path in tree else not (lower / path).is_file()
             _make_place(targets.entry(path), lower / path if is_link else None, is_folder=is_folder)
-        for path, status in reversed(folders.items()):  # what comes into a folder changes its time
-            above, name = targets.entry(path)
-            with closed_after(os.open(name, FOLDER, dir_fd=above)) as folder:
-                make_alike(folder, status)
-    before = {path: Seen(*telling(each)) for path, each in statuses(content, skipped=left_out).items()}
-    (place / _SEEN).write_text(json.dumps([moment, left_out, before]))
+        for path in sorted({"", *stale, *cleared}, reverse=True):  # what comes into a folder changes its time
+            entry, status = targets.find(path), tree.get(path)
+            if entry and path in folders:
+                with closed_after(os.open(entry.name, FOLDER, dir_fd=entry.folder)) as folder:
+                    make_alike(folder, folders[path])
+            before.pop(path, None)
+            if status and entry and path not in left_out and (copy := entry.status()):
+                before[path], real[path] = Seen(*telling(copy)), Seen(*telling(status))
+                if status.st_ctime_ns >= moment:  # it may change once more in the same tick
+                    del real[path]
+    layer = Layer(lower, content, moment, before, left_out, real=real)
+    _write(place, layer)
     next_tick(place)
     (place / "lower").symlink_to(lower)
-    return replace(layer_in(place, moment), before=before, left_out=left_out)
+    return layer
+
+
+def _taken(place: Path, lower: Path, rule: Mapping[str, str]) -> tuple[Layer, list[str]]:
+    """Take the copy that is kept, with what was touched in it; or begin with an empty one."""
+    with suppress(OSError, ValueError):
+        _kept_place(place, lower).rename(place)
+        known, touched = _read(place), json.loads((place / _TOUCHED).read_text())
+        (place / "lower").unlink()
+        if rule == {path: why for path, why in known.left_out.items() if why in {"", TOO_LARGE}}:
+            return known, [*known.left_out, *touched]
+    remove_tree(place)
+    (place / "upper").mkdir(parents=True, mode=0o700)
+    return Layer(lower, place / "upper", 0, {}), []
+
+
+def _changed(
+    tree: Mapping[str, os.stat_result],
+    before: Collection[str],
+    real: Mapping[str, Seen],
+    left_out: Iterable[str],
+) -> Iterator[str]:
+    """Yield the paths of a folder that are not in a copy, or that somebody changed since."""
+    out = {*left_out}
+    for path, status in tree.items():
+        if path in out or path.rpartition("/")[0] in out:
+            out.add(path)
+        elif path not in before or is_touched(real.get(path), status):
+            yield path
+
+
+def _clear(
+    content: Path, stale: Iterable[str], tree: Mapping[str, os.stat_result], copies: Folders
+) -> set[str]:
+    """Remove what is at some paths of a copy, but for folders that come there again; return the folders.
+
+    This user gets the rights to these.
+    """
+    cleared = set[str]()
+    for path in sorted(stale):
+        above = path.rpartition("/")[0]
+        with suppress(FileNotFoundError, NotADirectoryError):  # it went with a folder above it
+            if above not in cleared:
+                give_rights(*copies.entry(above))
+                cleared.add(above)
+            there = [each for each in (copies.entry(path).status(), tree.get(path)) if each]
+            if len(there) == 1 or not all(stat.S_ISDIR(each.st_mode) for each in there):
+                remove_tree(content / path)
+                (content / path).unlink(missing_ok=True)
+    return cleared
 
 
 def _is_place(path: Path) -> bool:
@@ -146,9 +254,13 @@ def _is_place(path: Path) -> bool:
 
 
 def _copy(
-    tree: Mapping[str, os.stat_result], sources: Folders, targets: Folders, left_out: dict[str, str]
+    tree: Mapping[str, os.stat_result],
+    sources: Folders,
+    targets: Folders,
+    left_out: dict[str, str],
+    kept: Collection[str],
 ) -> dict[str, os.stat_result]:
-    """Copy all but what is left out, to which is added what cannot be copied; return the new folders.
+    """Copy all but what is kept or left out, to which is added what cannot be copied; return the folders.
 
     What vanishes meanwhile is no part of the copy.
     """
@@ -158,7 +270,7 @@ def _copy(
         if path in left_out or (above and above not in folders):
             continue
         try:
-            if why := _bring(path, status, sources.entry(path), targets.entry(path)):
+            if why := "" if path in kept else _bring(path, status, sources.entry(path), targets.entry(path)):
                 left_out[path] = why
             elif stat.S_ISDIR(status.st_mode):
                 folders[path] = status
@@ -180,7 +292,8 @@ def _bring(path: str, status: os.stat_result, source: Entry, target: Entry) -> s
             os.stat(".", dir_fd=folder)  # what is in it can be seen
         if path.count("/") >= MAX_DEPTH - 1:
             return f"more than {MAX_DEPTH} folders are in one another"
-        os.mkdir(target.name, 0o700, dir_fd=target.folder)
+        with suppress(FileExistsError):
+            os.mkdir(target.name, 0o700, dir_fd=target.folder)
     elif stat.S_ISLNK(mode) or stat.S_ISREG(mode):
         copy_entry(source, target, status)
     else:
@@ -205,12 +318,10 @@ def _too_large(tree: Mapping[str, os.stat_result], most: float) -> list[str]:
 
     That is a few large files, or the smallest folders that are enough. Raises OverflowError for too much.
     """
+    sizes = {path: status.st_size for path, status in tree.items() if stat.S_ISREG(status.st_mode)}
     left = _heaviest(dict.fromkeys(tree, 1), MAX_FILES)
-    sizes = {
-        path: status.st_size
-        for path, status in tree.items()
-        if stat.S_ISREG(status.st_mode) and not any(is_in(path, each) for each in left)
-    }
+    for each in left:
+        sizes = {path: size for path, size in sizes.items() if not is_in(path, each)}
     over = sum(sizes.values()) - most
     large: list[str] = []
     for path in sorted(sizes, key=lambda path: -sizes[path]) if over > 0 else ():
@@ -223,6 +334,8 @@ def _too_large(tree: Mapping[str, os.stat_result], most: float) -> list[str]:
 
 def _heaviest(weights: Mapping[str, int], most: float) -> list[str]:
     """Return the folders without which all paths together weigh at most so much."""
+    if sum(weights.values()) <= most:
+        return []
     folders = {"": 0}
     for path, weight in weights.items():
         for above in ("", *above_of(path)):

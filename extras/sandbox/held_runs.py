@@ -2,6 +2,7 @@
 
 FOLDER/held-KEY/        the layers of a run, and `held.json` (`layered.py`)
 FOLDER/kept-XXXX/       what was taken back of a real folder (`after.py`), and nobody took
+FOLDER/copy-XXXX/       a copy that no run works in (`copies.py`)
 """
 
 import logging
@@ -16,7 +17,7 @@ from secrets import token_hex
 from typing import Final
 
 from skills_agent.sandbox.apply import Applier
-from skills_agent.sandbox.copies import kept_layer
+from skills_agent.sandbox.copies import COPY, kept_layer
 from skills_agent.sandbox.draft import Draft
 from skills_agent.sandbox.layer import Layer, diff_of
 from skills_agent.sandbox.layered import (
@@ -67,15 +68,31 @@ def hold(
 
 def waiting(store: LayerStore) -> list[Record]:
     """Return the runs that wait for a person."""
-    records = map(read, store.folder.glob(f"{HELD}*/{RECORD}"))
+    folders = [path.parent for path in store.folder.glob(f"{HELD}*/{RECORD}")]
+    records = (_record(store, folder) for folder in folders)
     return [record for record in records if record and not record.is_settled]
+
+
+def _record(store: LayerStore, folder: Path) -> Record | None:
+    """Return the record of a run that is held; of a damaged one, the files stay for a month."""
+    try:
+        return read(folder / RECORD, Record)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        kept = folder.rename(store.folder / f"{_KEPT}{token_hex(8)}")
+        text = (
+            "the changes of a run waited for you, and cannot be applied, for %s. They lie in %s for a month"
+        )
+        logger.warning(text, f"{RECORD} is damaged ({error})", kept)
+        return None
 
 
 def finish(store: LayerStore, call: str, result: ScriptResult) -> None:
     """Keep the result of a run with what is held for its call, if something is."""
-    path = store.held_folder(call) / RECORD
-    if call and (record := read(path)) and not record.is_settled:
-        write(path, record._replace(result=result))
+    folder = store.held_folder(call)
+    if call and (record := _record(store, folder)) and not record.is_settled:
+        write(folder / RECORD, record._replace(result=result))
 
 
 def taker(store: LayerStore, layer: Layer) -> Applier:
@@ -87,7 +104,7 @@ def held(store: LayerStore, call: str) -> HeldRun | None:
     """Return the run of a call of which a person has not decided about all changes, or has decided since."""
     if call and any(store.folder.glob(f"{RUN}*.{call}")):
         recover(store)
-    if not call or not (record := read(store.held_folder(call) / RECORD)):
+    if not call or not (record := _record(store, store.held_folder(call))):
         return None
     left = [*_left(store, call, record)]
     if not left and not record.is_settled:  # the agent was killed when all was applied
@@ -110,7 +127,7 @@ def settle(store: LayerStore, call: str, *, applied: bool, by: str, why: str = "
     they are held as before, and what is in the way is asked about as such.
     """
     folder = store.held_folder(call)
-    if not (record := read(folder / RECORD)):
+    if not (record := _record(store, folder)):
         raise ScriptError("No changes are held for this call.")
     if record.is_settled:
         return record.result
@@ -145,10 +162,10 @@ def recover(store: LayerStore) -> list[str]:
     """Finish what was cut off with the agent; return what came of it, in sentences."""
     notices = store.applier(store.workspace).recover()
     for folder in store.folder.iterdir():
-        is_held = folder.name.startswith(_KEPT) or (
+        is_held = folder.name.startswith((_KEPT, COPY)) or (
             folder.name.startswith(HELD) and (folder / RECORD).exists()
         )
-        if folder.name.startswith((RUN, HELD, _KEPT)) and not (folder / BEFORE).exists():
+        if folder.name.startswith((RUN, HELD, _KEPT, COPY)) and not (folder / BEFORE).exists():
             with suppress(OSError):
                 notices += _recovered(store, folder, is_held=is_held)
     return notices
@@ -201,7 +218,7 @@ def _recovered(store: LayerStore, folder: Path, *, is_held: bool) -> list[str]:
     if is_held:
         if time.time() - folder.stat().st_mtime < HELD_SECONDS:
             return []
-        record = read(folder / RECORD)
+        record = _record(store, folder)
         _discard_layers(store, folder)
         remove_tree(folder)
         if not record or record.is_settled:

@@ -25,13 +25,16 @@ from skills_agent.sandbox.scan import (
     is_touched,
     open_with_rights,
     scan,
+    telling,
     too_much,
 )
+from skills_agent.sandbox.translated import replacement, translate_file
 from skills_agent.skills.confined import open_beneath, read_at_most
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.posix import FILE
 from skills_agent.skills.scripts.changes import MAX_CHANGES, Act, Change, Kind
 from skills_agent.skills.text_diff import diff, lines_of, text_of
+from skills_agent.skills.trees import open_up
 
 MAX_PATH: Final = 3_500
 """Bytes of a changed path: it stays one that programs can open, wherever the folder is."""
@@ -44,6 +47,7 @@ TOO_LARGE: Final = "it is too large"
 _OPAQUE: Final = "user.overlay.opaque"
 _PIECE: Final = 1 << 16
 _EXECUTES: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+Touched = Mapping[str, os.stat_result | None]
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Layer:
     """Of a copy, the paths that are no part of it, and why; empty for those that never are."""
     originals: Path | None = field(default=None, compare=False)
     """Where `lower` has the changes already, copies of what was there, of what somebody is asked about."""
+    real: Mapping[str, Seen] = field(default_factory=dict, compare=False)
+    """Of a copy, what was seen of the real folder, as far as it may be told by it that nothing changed."""
 
     @property
     def view(self) -> Path:
@@ -75,23 +81,25 @@ class Layer:
         return [path for path, why in self.left_out.items() if why == TOO_LARGE]
 
 
-def changes(layer: Layer) -> list[Change]:
+def changes(layer: Layer, touched: Touched | None = None) -> list[Change]:
     """Return what the run changed: a folder before what is in it, what was removed before what came there.
 
     It costs what was written, however large the real folder is; nothing is reached through a link. A file
     with the bytes and bits that it had is no change. Where one kind of thing became another, that is two
     changes: one removed, one added. This user gets the rights to all that the script wrote; `Change.mode` has
-    the bits as the script left them.
+    the bits as the script left them. `touched`: what `touched_in` returned of a copy.
 
     Raises ScriptError for more than can be looked at (changes, bytes, folders in one another, long paths),
     and for what cannot be read.
     """
     found = ChangeList()
     try:
+        if not os.access(layer.content, os.R_OK | os.X_OK):
+            open_up(os.fspath(layer.content))
         if layer.before is None:
             _look_over(found, layer)
         else:
-            _look_in_copy(found, layer, layer.before)
+            _look_in_copy(found, layer, layer.before, touched_in(layer) if touched is None else touched)
     except OSError as error:
         raise ScriptError(f"What the run wrote cannot be compared with {layer.lower} ({error}).") from error
     return found.changes
@@ -184,23 +192,48 @@ def _look_over(found: ChangeList, layer: Layer) -> None:
                         found.remove(gone, _status(name, lower))
 
 
-def _look_in_copy(found: ChangeList, layer: Layer, before: Mapping[str, Seen]) -> None:
-    """Add what is another thing than when the copy was made: a file that was only touched is none."""
+def touched_in(layer: Layer, inside: Mapping[bytes, bytes] = {}) -> Touched:
+    """Return what a run touched in a copy, with what is there now; None for what is gone.
+
+    `inside`: paths that are translated in it, by those that the run saw in their place. This user gets the
+    rights to all folders. Raises ScriptError.
+    """
+    try:
+        touched = _touched_in(layer)
+        for path, now in touched.items() if inside else ():
+            if now and not stat.S_ISDIR(now.st_mode):
+                with suppress(OSError):  # in a folder in which this user may not write
+                    translate_file(layer.content / path, replacement(inside))
+                    touched[path] = (layer.content / path).lstat()
+    except OSError as error:
+        raise ScriptError(f"What the run wrote cannot be looked at ({error}).") from error
+    return touched
+
+
+def _touched_in(layer: Layer) -> dict[str, os.stat_result | None]:
+    open_up(os.fspath(layer.content))
+    before = layer.before or {}
+    there, touched = set[str](), dict[str, os.stat_result | None]()
+    for listing in scan(layer.content, skipped=layer.left_out, enters=_with_rights, is_strict=True):
+        there.update(listing.inner)
+        touched |= {path: now for path, now in listing.inner.items() if before.get(path) != telling(now)}
     # What lies there empty, or as a link, would go with its folder to another place, or away.
     if lost := [path for path in layer.left_out if not os.path.lexists(layer.content / path)]:
         raise ScriptError(f"{shown(lost)} was moved or removed, of which the run had no copy.")
-    there: dict[str, os.stat_result] = {}
-    with closing(Folders(layer.lower)) as originals:
-        for listing in scan(layer.content, skipped=layer.left_out, enters=_with_rights, is_strict=True):
-            there |= listing.inner
-            for path, now in listing.inner.items():
-                if is_touched(was := before.get(path), now):
-                    beside = originals.find(path) if was else None
-                    found.compare(path, was, now, listing.folder, beside.folder if beside else None)
-    for path in before.keys() - there.keys():
-        above = there.get(os.path.dirname(path))  # noqa: PTH120
-        if "/" not in path or (above and stat.S_ISDIR(above.st_mode)):
-            found.remove(path, before[path])
+    return touched | dict.fromkeys(before.keys() - there)
+
+
+def _look_in_copy(found: ChangeList, layer: Layer, before: Mapping[str, Seen], touched: Touched) -> None:
+    """Add what is another thing than when the copy was made: a file that was only touched is none."""
+    with closing(Folders(layer.lower)) as originals, closing(Folders(layer.content)) as copies:
+        for path, now in touched.items():
+            above = os.path.dirname(path)  # noqa: PTH120
+            folder = touched.get(above, before.get(above))
+            if now and is_touched(was := before.get(path), now):
+                beside = originals.find(path) if was else None
+                found.compare(path, was, now, copies.entry(path).folder, beside.folder if beside else None)
+            elif not now and (not above or (folder and stat.S_ISDIR(folder.st_mode))):
+                found.remove(path, before[path])
 
 
 def _with_rights(_: str, status: os.stat_result) -> os.stat_result:

@@ -10,7 +10,7 @@ FOLDER/held-KEY/             the same, where a person decides about some of its 
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,9 +18,9 @@ from typing import Final, Self
 
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import judge
-from skills_agent.sandbox.copies import not_copied
+from skills_agent.sandbox.copies import keep_copy, not_copied
 from skills_agent.sandbox.growth import Growth
-from skills_agent.sandbox.layer import Layer, changes, with_lines
+from skills_agent.sandbox.layer import Layer, Touched, changes, touched_in, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.obeyed import Obeyed, ObeyedFiles
 from skills_agent.sandbox.products import above_of
@@ -56,6 +56,9 @@ class Layers(Care):
         self.lock = lock
         """A descriptor: while it is open, nobody takes the folder for one of a run that was cut off."""
         self.growth: Growth | None = None
+        self.inside: Mapping[bytes, bytes] = {}
+        """The paths that are translated in what the run wrote, by those that it saw in their place."""
+        self._touched: dict[Layer, Touched] = {}
         self._store = store
 
     @property
@@ -92,7 +95,7 @@ class Layers(Care):
 
     def _applied(self, layer: Layer, allowed: Collection[Path], call: str) -> list[JudgedChange]:
         """Apply what is allowed; where that cannot be, or somebody changed some of it, a person is asked."""
-        found = self._store.judged(layer, allowed)
+        found = self._store.judged(layer, allowed, self._touched_in(layer))
         if not (free := [change for change, decision, _ in found if decision == "allow"]):
             return found
         applier = self._store.applier(layer.lower)
@@ -105,6 +108,19 @@ class Layers(Care):
             return found
         asked = [asked_instead(each, _BESIDE_CONFLICT) for each in found]
         return with_conflicts(asked, {path for path, _ in conflicts})
+
+    def _touched_in(self, layer: Layer) -> Touched | None:
+        """Return what the run touched in a copy, once. Raises ScriptError."""
+        if layer.before is not None and layer not in self._touched:
+            self._touched[layer] = touched_in(layer, self.inside)
+        return self._touched.get(layer)
+
+    def keep_copies(self) -> None:
+        """Keep copies for the next run: of each has to be known what this one touched in it."""
+        for layer in self.layers.values() if not self.folder.name.startswith(HELD) else ():
+            with suppress(OSError, SkillsAgentError):
+                if (touched := self._touched_in(layer)) is not None:
+                    keep_copy(layer, touched)
 
     def written(self, workdir: Path, moment: int) -> list[WrittenFile]:  # noqa: ARG002 - the layers know
         """Return the files that were applied, in name order."""
@@ -190,6 +206,7 @@ class LayerStore:
             layers = make(folder, [each.resolve() for each in folders])
             care = Layers(self, folder, descriptor, dict(zip(folders, layers, strict=True)))
             yield care
+            care.keep_copies()
         finally:
             if care is None or care.folder == folder:
                 remove_tree(folder)
@@ -203,9 +220,11 @@ class LayerStore:
             self._files[folder] = ObeyedFiles(folder, more, OWN_FOLDER)
         return self._files[folder].look()
 
-    def judged(self, layer: Layer, allowed: Collection[Path]) -> list[JudgedChange]:
+    def judged(
+        self, layer: Layer, allowed: Collection[Path], touched: Touched | None = None
+    ) -> list[JudgedChange]:
         """Return what a run changed in a layer, with what is decided about it. Raises ScriptError."""
-        found = changes(layer)
+        found = changes(layer, touched)
         if len(found) <= MAX_COUNTED:
             found = [with_lines(layer, change) for change in found]
         return self.decided(found, layer, allowed, self.obeyed(layer.lower).elsewhere) if found else []

@@ -19,6 +19,7 @@ from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.scan import AS_IT_IS, Folders, Listing, Seen, is_touched, scan, telling
 from skills_agent.skills.confined import outermost
 from skills_agent.skills.scripts.changes import Change
+from skills_agent.skills.trees import open_up
 
 MAX_ENTRIES: Final = 50_000
 """Files and folders that are looked at before a run: some 0.3 s, and as much after it."""
@@ -90,6 +91,8 @@ def changes_since(before: Before, copies: Path) -> list[Change]:
 
     Raises OSError where the folder itself cannot be listed.
     """
+    if not os.access(before.lower, os.R_OK | os.X_OK):
+        open_up(before.lower)
     known, gone = before.paths, {*before.paths}
     found = ChangeList(is_bounded=False)
     with closing(Folders(copies)) as beside:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from skills_agent.skills.scripts.runner import ScriptResult
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.trees import remove_tree
 
+T = TypeVar("T")
 RUN: Final = "run-"
 RECORD: Final = "held.json"
 BEFORE: Final = "before.json"
@@ -98,12 +99,16 @@ class Record(NamedTuple):
 def write(path: Path, record: Record) -> None:
     """Write a record; names that are no text are kept (as escapes of JSON)."""
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(msgspec.to_builtins(record)))
+    with new.open("w") as file:
+        json.dump(msgspec.to_builtins(record), file)
+        file.flush()
+        os.fsync(file.fileno())
     new.rename(path)
 
 
-def read(path: Path) -> Record | None:
-    """Return a record; None where there is none."""
-    with suppress(FileNotFoundError):
-        return msgspec.convert(json.loads(path.read_text()), Record)
-    return None
+def read(path: Path, kind: type[T]) -> T:
+    """Return what is written in a file. Raises OSError, and ValueError for another kind of thing."""
+    try:
+        return msgspec.convert(json.loads(path.read_text()), kind)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error

@@ -1,16 +1,13 @@
-"""Translate the paths of folders that a run sees elsewhere: in its command, and in what it leaves in them."""
+"""Translate the paths of folders that a run sees elsewhere: in its command, and in files."""
 
 import os
 import re
 import shutil
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Final
-
-from skills_agent.skills.trees import walk
 
 MAX_TEXT: Final = 1 << 20
 """Bytes of a file in which paths are translated."""
@@ -23,28 +20,22 @@ def translation(paths: Mapping[str, str]) -> Callable[[str], str]:
     return lambda text: pattern.sub(lambda match: paths[match[0]], text)
 
 
-def translate_tree(folder: Path, paths: Mapping[bytes, bytes], since: int) -> None:
-    """Replace paths in the text files and links of a folder that changed since then (st_ctime_ns).
+def replacement(paths: Mapping[bytes, bytes]) -> Callable[[bytes], bytes]:
+    """Return what replaces these paths wherever they are written, one after the other."""
 
-    Nobody else may be at work there.
-    """
-
-    def translate(content: bytes) -> bytes:
+    def replace(content: bytes) -> bytes:
         for path, other in paths.items():
             content = content.replace(path, other)
         return content
 
-    for above, folders, files in walk(folder):
-        for path in (f"{above}/{name}" for name in (*folders, *files)):
-            with suppress(OSError):  # of a folder in which this user may not write
-                if os.lstat(path).st_ctime_ns >= since:
-                    translate_file(Path(path), translate)
+    return replace
 
 
 def translate_file(path: Path, translate: Callable[[bytes], bytes]) -> None:
     """Translate a text file, or where a link leads; what has a NUL in it is no text. Raises OSError.
 
-    A file is put in the place of the old one, which may have another name elsewhere.
+    A file is put in the place of the old one, which may have another name elsewhere. Nobody else may be at
+    work there.
     """
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):

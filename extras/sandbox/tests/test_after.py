@@ -79,7 +79,7 @@ TAKEN: list[tuple[str, str, str]] = [
     ("rm .envrc", ".envrc", ""),
     ("mv .envrc x", ".envrc", ""),
     ("chmod 666 .envrc; touch .npmrc", ".envrc", ""),
-    ("mkdir -p a/b; echo evil > a/b/.envrc; chmod 000 a/b a", "a/b/.envrc", ""),
+    ("mkdir -p a/b; echo evil > a/b/.envrc; chmod 000 a/b a .", "a/b/.envrc", ""),
     ("rm -r .vscode; mkdir .vscode; echo evil > .vscode/x", ".vscode/tasks.json .vscode/x", ""),
     ("mv .vscode v; ln -s v .vscode", ".vscode .vscode/tasks.json v v/tasks.json", ""),
     ("mv deep d; mkdir deep deep/er; echo evil > deep/er/.envrc", "d/er/.envrc deep/er/.envrc", ""),

@@ -178,6 +178,18 @@ def test_what_is_held_no_more_does_not_run_again(asked: Agent, workspace: Path) 
     assert (workspace / "log.txt").read_text() == "ran\n"
 
 
+def test_what_is_held_and_damaged_is_told_and_lost_to_nobody(
+    asked: Agent, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (record,) = Path(os.environ["XDG_STATE_HOME"]).rglob("held.json")
+    record.write_text(record.read_text()[:100])
+    asked.answer({"type": "approve"})
+    assert "does not run again" in told(asked)
+    (place,) = Path(os.environ["XDG_STATE_HOME"]).rglob("kept-*/0/upper/.env")
+    assert str(place.parents[2]) in caplog.text
+    assert not (workspace / ".env").exists()
+
+
 def ran(cli: CommandLine, resume: str = "") -> list[dict[str, Any]]:
     """Run a script by the command line, approve what it changed, as it says or so; return its changes."""
     body = "echo ran > log.txt\nrm rainfall.csv\necho X=1 > .env\n"

@@ -70,6 +70,7 @@ SCRIPTS = {
         *("+ folder dark", "+ folder dark/in", "+ file dark/in/z"),
     ],
     "echo z > d/e/z; chmod 000 d/e": ["~ folder d/e", "+ file d/e/z"],
+    "echo z > new; rm a; chmod 000 .": ["+ file new", "- file a"],
 }  # fmt: skip
 
 
