@@ -30,7 +30,7 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     kinds = [each["type"] for each in events]
     order = "run_started skill_loaded call_judged approval_asked run_resumed approval_answered"
     assert " ".join(kind for kind in kinds if kind in order) == order
-    assert kinds[-1] == "run_ended"
+    assert [kind for kind in kinds if kind != "model_called"][-2:] == ["call_ended", "run_ended"]
     told = cli.run("threads", "record", "rain.1").out
     parts = ("How much rain?", "--yes write", "answered: approve: run_script(", "exit code 0, isolation ")
     assert all(part in told for part in parts)

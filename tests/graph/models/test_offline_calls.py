@@ -29,6 +29,7 @@ def args(instructions: str, message: str, script: str = "scripts/latency.py") ->
         "Run `scripts/latency.py <input.log>` and read what it prints.",
         'Run `python3 "/home/me/my skills/tail/scripts/latency.py" {file}`.',
         "Usage: latency.py LOG [--top N]",
+        "1. Get the file.\n2. Run the script:\n\n       uv run scripts/latency.py $ARGUMENTS\n",
         'Call `python3 "${SKILL_DIR}/scripts/latency.py" "$1"`.',
         "1. Get the file.\n2. Run the script:\n\n   ```\n   uv run scripts/latency.py $ARGUMENTS\n   ```\n",
         "- `uv run python scripts/latency.py THING...`",
@@ -69,6 +70,7 @@ def test_options_get_only_what_the_message_spells_out(message: str, expected: li
         ("`latency.py convert IN OUT`", "convert a.png to b.jpg", ["convert", "a.png", "b.jpg"]),
         ("`latency.py --mode fast FILE`", "try a.csv", ["--mode", "fast", "a.csv"]),
         ("`latency.py [--repo DIR] [--json]`", "what is new in CHANGELOG.md?", []),
+        ("`latency.py DIR`", "scan src/app", ["src/app"]),
         ("`latency.py LOG [--from REF]`", "latency from a.log", ["a.log"]),
         ("`latency.py LOG [--by X]`", "a.log by the route", ["a.log"]),
         ("`latency.py LOG [-a X]`", "a.log has a 5", ["a.log"]),
@@ -85,6 +87,7 @@ def test_places_are_filled_by_what_they_are(instructions: str, message: str, exp
     ("instructions", "message", "missing"),
     [
         (LATENCY, "which endpoint is the worst?", ["LOGFILE"]),
+        (LATENCY, "show the 3 slowest endpoints", ["LOGFILE"]),
         ("`latency.py FILE --month <month>`", "rain in a.csv", ["--month month"]),
         ("`latency.py AMOUNT UNIT`", "convert 5 kg", ["AMOUNT", "UNIT"]),
         ("`latency.py BASE OTHER`", "merge a.json", ["OTHER"]),

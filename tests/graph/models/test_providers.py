@@ -337,6 +337,14 @@ def test_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
         assert "\n" not in str(caught.value)
 
 
+async def test_a_stream_without_a_finish_reason_is_incomplete(server: OpenAIServer) -> None:
+    server.respond = lambda _: Completion("Twelve rows", [READ], finish=None)
+    with pytest.raises(ModelCallError, match="reply broke off"), calling("openai:m"):
+        list(model_on(server).stream("hi"))
+    with pytest.raises(ModelCallError, match="reply broke off"), calling("openai:m"):
+        _ = [chunk async for chunk in model_on(server).astream("hi")]
+
+
 @pytest.mark.parametrize("framing", ["length", "chunked", "reset", ""])
 def test_a_connection_that_ends_in_the_middle_is_incomplete(server: OpenAIServer, framing: Any) -> None:
     half_a_character = events('data: {"choices": [{"delta": {"content": "\u00e9'.encode()[:-1])
