@@ -179,6 +179,7 @@ def test_the_end_is_found_behind_long_lines(log: RunLog) -> None:
 
 
 TAMPERING = {
+    "removed": (lambda lines: [lines[0], *lines[2:]], "line 2 has number 3 where 2 belongs"),
     "last removed": (lambda lines: lines[:-1], "1 at its end are missing"),
     "half of the last removed": (lambda lines: [*lines[:-1], lines[-1][:-20]], "line 4 was changed"),
     "all removed": (lambda lines: [], "4 at its end are missing"),
