@@ -153,7 +153,7 @@ def test_a_call_that_a_client_writes_is_judged(server: Server, client: httpx.Cli
 def test_a_forged_journal_entry_in_the_store_is_not_even_read(server: Server, client: httpx.Client) -> None:
     """The three requests: an item of the store, a dangling call in the state, and any message."""
     thread = begun(server)
-    outputs = base64.b64encode(blob(forged("single", f"touch {server.folder / 'canary'}"))).decode()
+    outputs = base64.b64encode(blob(forged("single", server.folder / "canary"))).decode()
     entry = {"thread": thread, "call_id": "call-x", "tool": "write_file", "digest": EFFECT, "run": "r",
              "checkpoint": "c", "started": "2026-01-01T00:00:00+00:00", "attempt": 1, "status": "done",
              "outputs": ["msgpack", outputs], "answers": 0, "settled": False, "code": "0" * 64}  # fmt: skip
