@@ -51,7 +51,8 @@ def fetch_skills(
         for locked in group:
             skill = by_name[locked.name]
             if pinned and skill.digest != locked.digest:
-                lose(locked, _other(locked, skill.digest))
+                both = f"{skill.digest[:SHOWN]}, and the lock says {locked.digest[:SHOWN]}"
+                lose(locked, f"{locked.source} has other files now: {both}; skills update takes these")
             else:
                 yield skill
 
@@ -60,8 +61,3 @@ def fetch_skills(
     for number, ((_, resolved), group) in enumerate(groupby(sourced, key)):
         every += fetched(list(group), resolved, into / str(number))
     return sorted(every, key=attrgetter("name"))
-
-
-def _other(locked: LockedSkill, digest: str) -> str:
-    both = f"{digest[:SHOWN]}, and the lock says {locked.digest[:SHOWN]}"
-    return f"{locked.source} has other files now: {both}; skills update takes what is there now"

@@ -91,7 +91,8 @@ class BwrapRunner(LayeredRunner):
     def _can_be_shown_at(self, path: Path, request: ScriptRequest) -> bool:
         if any(each.is_relative_to(path) for each in self._not_to_hide(request)):
             return False
-        if path.is_relative_to(self.workspace / OWN_FOLDER) or (path.is_dir() and any(path.iterdir())):
+        skills = self.workspace / OWN_FOLDER / "skills"
+        if (path.is_relative_to(skills) and not skills.exists()) or (path.is_dir() and any(path.iterdir())):
             return True
         # bubblewrap makes it in a file system of its own, but for folders that it shows.
         shown = (self.workspace, *map(Path, SYSTEM), *mounts.prefixes())
@@ -125,14 +126,16 @@ class BwrapRunner(LayeredRunner):
         else:
             before, kept = [program], care.read_only if isinstance(care, After) else {}
             work = mounts.work_folders(self.workspace, {each: each for each in kept}, kept, folder)
+        # git would take for removed what it tracks there and does not see.
+        shown = self.workspace / OWN_FOLDER / ("" if request.repository else "skills")
+        work += mounts.read_only([] if shown.is_symlink() else [shown])
         base = mounts.base(network=network)  # Nothing below raises: what it opened would stay open.
-        size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]
         command = [
             *before,
             *base.options,
             *(mounts.no_programs() if request.repository else ()),
-            *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
+            *("--size", str(self.limits.file_size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--bind", str(places.temporary), str(INSIDE)),
             *work,
             *(word for path in repositories for word in ("--bind-try", str(path), str(path))),

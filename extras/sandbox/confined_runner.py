@@ -22,6 +22,7 @@ from skills_agent.sandbox.layered import Layers
 from skills_agent.sandbox.layered_runner import LayeredRunner
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.probes import run_trial
+from skills_agent.sandbox.products import Products
 from skills_agent.sandbox.translated import translate_file, translation
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
@@ -80,6 +81,8 @@ class ConfinedRunner(LayeredRunner):
     def preflight(self, request: ScriptRequest) -> str:
         if request.in_background:
             raise ScriptError(NO_BACKGROUND)
+        if request.repository and Products(self.workspace, ()).tracks(f"{OWN_FOLDER}/"):
+            raise ScriptError(f"Not run: git would lose {OWN_FOLDER}, hidden here. Ask the user to run it.")
         return super().preflight(request)
 
     @contextmanager

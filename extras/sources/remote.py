@@ -170,9 +170,11 @@ class _RemotePlace:
     def _entries(self, folder: str) -> Iterator[ListedFile | str]:
         with raising_os_errors(_without_secrets):
             entries = list(self._files.ls(folder, detail=True))
+        base = folder.rstrip("/") + "/"
         for entry in entries:
             name = str(entry["name"])
-            if self._web and not _is_beneath(folder, name):
+            inside = name.removeprefix(base)
+            if self._web and (inside == name or re.search(r"[?#]", inside)):  # not the page sorted otherwise
                 continue
             if entry.get("islink"):
                 self.listing.refuse(name, "it is a link")
@@ -294,12 +296,6 @@ def _pieces(file: Any, limit: int) -> Iterator[bytes]:
     while limit > 0 and (piece := file.read(min(limit, _PIECE))):
         yield piece
         limit -= len(piece)
-
-
-def _is_beneath(folder: str, link: str) -> bool:
-    """Return whether a link of a page names something in the folder, and not the page sorted otherwise."""
-    base = folder.rstrip("/") + "/"
-    return link.startswith(base) and not re.search(r"[?#]", link.removeprefix(base))
 
 
 def _listed(entry: Mapping[str, Any]) -> ListedFile:

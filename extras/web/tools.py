@@ -49,11 +49,6 @@ def page_text(page: "Page", start: int | None, lines: int | None) -> str:
         return f"[HTTP {page.status}: {page.url} leads to another host: {page.leads_to}]"
     facts = [f"HTTP {page.status}", page.url, page.kind or "no media type", f"{page.size:,} bytes"]
     facts += ["the rest was left out"] if page.is_cut else []
-    wrapped = "\n".join(_wrapped(page.text))
+    rows = page.text.split("\n")
+    wrapped = "\n".join(row[at : at + MAX_LINE] for row in rows for at in range(0, len(row) or 1, MAX_LINE))
     return f"[{', '.join(facts)}]\n{excerpt(wrapped, start, lines) or '[it is empty]'}"
-
-
-def _wrapped(text: str) -> list[str]:
-    return [
-        line[at : at + MAX_LINE] for line in text.split("\n") for at in range(0, max(len(line), 1), MAX_LINE)
-    ]

@@ -307,7 +307,7 @@ def _advice(request: ScriptRequest, stderr: str) -> str:
     errors = stderr.lower()
     places = [str(place) for place in (request.mounted_at, request.root) if place]
     refused = "permission denied" in errors and any(place in stderr for place in places)
-    advice = f"The skill's folder and .git are read-only. Write elsewhere in {request.workdir}, or to $HOME."
+    advice = f"Read-only: skill, .git, shared packages. Write elsewhere in {request.workdir}, or to $HOME."
     return advice if refused or "read-only file system" in errors else ""
 
 

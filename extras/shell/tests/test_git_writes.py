@@ -65,6 +65,23 @@ def test_commands_of_git_do_what_they_say(repository: Host) -> None:
     assert git(repository, "remote") == "o\n"
 
 
+def test_what_git_keeps_of_the_agents_folder_is_not_taken_for_removed(repository: Host) -> None:
+    for path in (".agent/skills/x/SKILL.md", ".agent/config.json"):
+        (repository.work / path).parent.mkdir(parents=True, exist_ok=True)
+        (repository.work / path).write_text("kept\n")
+    git(repository, "add", "-A", "-f")
+    git(repository, "commit", "-q", "-m", "kept")
+    (repository.work / "a.txt").write_text("two\n")
+    if repository.level == "landlock":
+        assert "git would lose .agent" in repository.run("", git="git add -A")["refused"]
+        return
+    for line in ("git add -A", "git commit -q -m made"):
+        assert repository.run("", git=line)["exit_code"] == 0, line
+    assert git(repository, "show", "--format=", "--name-only") == "a.txt\n"
+    read = repository.run("ls -A .agent; cat .agent/skills/x/SKILL.md; echo x > .agent/skills/new")
+    assert (read["stdout"], read["exit_code"]) == ("skills\nkept\n", 1)
+
+
 AS = "-c user.name=a -c user.email=a@b"
 PLACES = (".", "sub", "tree", "src/m", "src/m/sub", "src/m/tree", "of-m")
 """The repository, a nested one, submodules and linked worktrees of both; `of-m` lies beside `src/m`."""
