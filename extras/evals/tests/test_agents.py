@@ -94,7 +94,7 @@ WRITTEN = Expected(skills=ExpectedSkills(names=("adder",)), files={"sum.txt": Ex
 def test_another_agent_works_on_the_files_of_a_case_and_what_it_asks_is_approved(
     setup: Setup, file: Path
 ) -> None:
-    done = answered(replace(setup, yes=("run",)), file, replies=REPLIES, expect=WRITTEN)
+    done = answered(replace(setup, yes=frozenset({"run"})), file, replies=REPLIES, expect=WRITTEN)
     assert (done.outcome, done.error) == ("passed", "")
     assert (done.trajectory.chosen, done.trajectory.answer) == (("adder",), "It is 42.")
     assert [*done.trajectory.files] == ["sum.txt"]
@@ -219,7 +219,10 @@ def test_answers_to_another_agent_are_recorded_apart_and_played(
     folder = setup.settings.workspace.parent / "skills" / "adder" / "evals"
     folder.mkdir()
     server.answers.extend([Completion("", [Call("load_skill", {"name": "adder"}, "c1")]), Completion("42")])
-    fields = {"file": f"{folder / 'evals.json'}#1", "expect": Expected(answer=ExpectedText(equals="42"))}
+    fields: dict[str, Any] = {
+        "file": f"{folder / 'evals.json'}#1",
+        "expect": Expected(answer=ExpectedText(equals="42")),
+    }
     spent = []
     for is_played in (False, True):
         kept = Recordings(setup.settings, [folder.parent.parent], is_played=is_played, anew=not is_played)
