@@ -74,7 +74,8 @@ class ExternalRunner(LayeredRunner):
         self._choice(request, "", str)
         if request.in_background or request.repository:
             raise ScriptError(
-                "On the other machine, nothing runs in the background, and git has no repository."
+                "Not run: the other machine has no repository, and runs nothing in the background. Run it in "
+                "the foreground, with a timeout, and leave what git writes to the user."
             )
         return self.level
 
