@@ -44,7 +44,13 @@ def test_a_path_that_leads_out_by_its_text_is_refused(root: Path, relative: str)
 
 
 def test_links_are_followed_inside_and_refused_outside(root: Path) -> None:
-    links = {"inner": "a", "absolute": root / "a/file", "out": "..", "out-file": "../secret", "loop": "loop"}
+    links: dict[str, str | Path] = {
+        "inner": "a",
+        "absolute": root / "a/file",
+        "out": "..",
+        "out-file": "../secret",
+        "loop": "loop",
+    }
     for name, target in links.items():
         (root / name).symlink_to(target)
     for relative in ("a/./file", "inner/file", "absolute"):
