@@ -15,7 +15,7 @@ FOLDER/run-XXXX/        one run, locked while it lasts; the time of the lock is 
 import json
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -64,23 +64,18 @@ _CUT_OFF: Final = "A script was cut off with the agent."
 class After(Care):
     """Looks after one run, or after one that was cut off."""
 
-    def __init__(
-        self,
-        store: LayerStore,
-        run: RunFolder,
-        looks: Mapping[Path, Look],
-        allowed: Collection[Path],
-        label: str,
-    ) -> None:
-        """Name the looks by their folders, what a person approved it to write, and the run for people."""
+    def __init__(self, store: LayerStore, run: RunFolder, looks: Mapping[Path, Look]) -> None:
+        """Name the looks by their folders."""
         super().__init__()
+        befores = [look.before for look in looks.values()]
+        self.allowed = {Path(path) for each in befores for path in each.allowed}
         self.growth: Growth | None = None
         self.is_asked = False
         """Whether a person is asked at once about what is held."""
-        self.read_only = {folder: look.read_only(allowed) for folder, look in looks.items()}
+        self.read_only = {folder: look.read_only(self.allowed) for folder, look in looks.items()}
         """What it must not write, by its folders, where a sandbox can see to that."""
-        self.allowed = {*allowed}
-        self._store, self._run, self._looks, self._label = store, run, [*looks.values()], label
+        self._store, self._run, self._looks = store, run, [*looks.values()]
+        self._label = befores[0].label
         self._alone = Lock()
         for look in self._looks:
             if look.before.left_out:
@@ -169,16 +164,14 @@ def looked_after(store: LayerStore, folders: list[Path], request: ScriptRequest)
     # git alone writes a `.git`, and not what runs it.
     writable = [path for path in request.writable if path == request.repository or GIT not in path.parts]
     with new_run(store.folder) as run:
-        label = request.command or request.title
+        what = request.command or request.title, [*map(str, writable)]
         with closed_after(locked(store.folder, waits=True)):
             looks = {}
             for number, folder in enumerate(folders):
                 place, real = run.path / str(number), folder.resolve()
-                looks[folder] = _look_beside(store, real, place) or Look.of(
-                    store, real, place, label, writable
-                )
+                looks[folder] = _look_beside(store, real, place, *what) or Look.of(store, real, place, *what)
             (run.path / BEFORE).write_text(json.dumps([look.before for look in looks.values()]))
-        after = After(store, run, looks, writable, label)
+        after = After(store, run, looks)
         try:
             yield after
         finally:
@@ -186,14 +179,14 @@ def looked_after(store: LayerStore, folders: list[Path], request: ScriptRequest)
             after.notices += after.look(request.call)
 
 
-def _look_beside(store: LayerStore, lower: Path, place: Path) -> Look | None:
+def _look_beside(store: LayerStore, lower: Path, place: Path, label: str, allowed: list[str]) -> Look | None:
     """Return the look before another run, if one is under way: what that one did is not how it was."""
     for file in store.folder.glob(f"{RUN}*/{BEFORE}"):
         try:
             for number, each in enumerate(read(file, list[Before])):
                 if each.lower == str(lower):
                     copytree(file.parent / str(number), place, symlinks=True)
-                    return Look(place, each)
+                    return Look(place, each._replace(label=label, allowed=allowed))
         except (OSError, ValueError):  # it ends just now
             remove_tree(place)
     return None
@@ -216,10 +209,8 @@ def look_at_rest(store: LayerStore) -> list[str]:
             notices.append(f"What a script changed that was cut off with the agent is not known: {error}.")
             continue
         looks = {Path(each.lower): Look(run.path / str(at), each) for at, each in enumerate(known)}
-        after = After(
-            store, run, looks, [Path(path) for each in known for path in each.allowed], known[0].label
-        )
-        notices += after.look("", os.fstat(run.lock).st_mtime_ns + GRACE_NS, f"{_CUT_OFF} ")
+        last = os.fstat(run.lock).st_mtime_ns + GRACE_NS
+        notices += After(store, run, looks).look("", last, f"{_CUT_OFF} ")
     return notices
 
 

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -40,13 +40,13 @@ class Look:
         """What changed and could not be taken back the last time."""
 
     @classmethod
-    def of(cls, store: LayerStore, lower: Path, place: Path, label: str, writable: Sequence[Path]) -> "Look":
-        """Look at a folder before a run, which a person approved to write what is `writable`.
+    def of(cls, store: LayerStore, lower: Path, place: Path, label: str, allowed: list[str]) -> "Look":
+        """Look at a folder before a run, which a person approved to write what is `allowed`.
 
         Files of which the judge would ask if they changed are copied into `place`. Raises OSError.
         """
         obeyed = store.obeyed(lower)
-        inside = [os.path.relpath(path, lower) for path in writable if is_in(str(path), str(lower))]
+        inside = [os.path.relpath(path, lower) for path in allowed if is_in(path, str(lower))]
         own = store.own(lower)
         entries = [entry[1:] for entry in store.protected if lower == store.workspace and entry[0] == "/"]
         places = [os.path.relpath(path, lower) for entry in entries for path in lower.glob(entry)]
@@ -57,7 +57,7 @@ class Look:
             and not any(is_in(path, each) or is_in(each, path) for each in inside)
         ]
         skipped = outermost({*[own.name] * (own.parent == lower), *obeyed.gits, *found})
-        before = Before(str(lower), label, [*map(str, writable)], obeyed.elsewhere, skipped, {}, [], [])
+        before = Before(str(lower), label, allowed, obeyed.elsewhere, skipped, {}, [], [])
         judge = Judge((), Layer(lower, lower, 0), store.protected, store.workspace, obeyed.elsewhere)
         look_before(before, judge)
         look = cls(place, before)

@@ -81,10 +81,8 @@ def _record(store: LayerStore, folder: Path) -> Record | None:
         return None
     except ValueError as error:
         kept = folder.rename(store.folder / f"{_KEPT}{token_hex(8)}")
-        text = (
-            "the changes of a run waited for you, and cannot be applied, for %s. They lie in %s for a month"
-        )
-        logger.warning(text, f"{RECORD} is damaged ({error})", kept)
+        text = "changes waited for you, and cannot be applied: %s is damaged (%s). They lie in %s for a month"
+        logger.warning(text, RECORD, error, kept)
         return None
 
 

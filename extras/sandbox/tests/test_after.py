@@ -253,7 +253,7 @@ def test_nothing_outside_is_reached_by_a_link_that_another_run_swaps(scene: Scen
         outside.mkdir()
         (outside / ".envrc").write_text("outside")
         place = scene.over.place / "upper/copies"
-        found = before.Look.of(scene.store(), scene.work, place, "", ())
+        found = before.Look.of(scene.store(), scene.work, place, "", [])
         (scene.work / "deep/er/.envrc").write_text("evil")
         (scene.work / "src/.envrc").write_text("evil")
         changes = found.changes()
