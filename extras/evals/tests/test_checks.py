@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.evals.cases import file_checks
+from skills_agent.evals.cases import excerpts, file_checks
 from skills_agent.evals.cases.call_checks import check_calls, fits, pair
 from skills_agent.evals.cases.case import (
     ArgsMatch,
@@ -233,6 +233,10 @@ def texts(text: str, **expected: Any) -> list[CheckResult]:
 def test_a_text_is_held_against_what_is_expected(expected: dict[str, Any], text: str, passes: bool) -> None:
     (result,) = texts(text, **expected)
     assert result.passed is passes
+
+
+def test_what_a_script_prints_is_cut() -> None:
+    assert len(excerpts.result("script", "check.py", passed=False, evidence="x" * 1_000).evidence) == 500
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
