@@ -14,7 +14,7 @@ from skills_agent.needs.kept_environments import kept_environments
 from skills_agent.needs.machine import ThisMachine
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import needs_shell
+from tests.machine import needs_installer, needs_shell
 
 OUTER = "import outer, inner\nprint('outer', outer.VERSION, 'inner', inner.VERSION)\n"
 RUN = call("run_script", skill="packed", path="scripts/run.py")
@@ -49,6 +49,7 @@ def question(agent: Agent) -> str:
     return str(interrupt.value["action_requests"][0]["description"])
 
 
+@needs_installer
 @pytest.mark.slow
 def test_the_question_shows_the_list_and_a_yes_installs_it(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(LOAD), calls(RUN), "Done.", calls(RUN), "Done."])
@@ -74,6 +75,7 @@ def test_the_question_shows_the_list_and_a_yes_installs_it(make_agent: MakeAgent
 
 
 @needs_shell
+@needs_installer
 @pytest.mark.slow
 def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
     skills_dir: Path, index: Path, make_agent: MakeAgent
@@ -98,6 +100,7 @@ def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
     assert (kept_one.is_used, kept_one.note) == (True, "coded: qrcode")
 
 
+@needs_installer
 @pytest.mark.slow
 def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
     index: Path, make_agent: MakeAgent
@@ -119,6 +122,7 @@ def test_nothing_is_installed_where_nobody_is_asked(make_agent: MakeAgent, setti
     assert "outer 1.0" not in agent.results("run_script")[-1]
 
 
+@needs_installer
 @pytest.mark.slow
 def test_an_edit_to_another_skill_installs_nothing(skills_dir: Path, make_agent: MakeAgent) -> None:
     write_skill(skills_dir, "other", "Other.", scripts__run_py="print('other')\n")
