@@ -152,7 +152,8 @@ def _members(folder: str, kind: str) -> Iterator[str]:
                 inner.remove(MODULES)  # a pin of its own
             links = [path for each in inner if os.path.islink(path := f"{inside}/{each}")]
             yield from links
-            yield from (f"{inside}/{each}" for each in names if is_all or not each.endswith(DATA))
+            loaded = (each for each in names if is_all or _SETTING.fullmatch(each) or not each.endswith(DATA))
+            yield from (f"{inside}/{each}" for each in loaded)
             reals = {real for path in links if not is_in(real := os.path.realpath(path), folder)}
             tops += reals.difference(tops) if is_all else ()  # from the top they lead out of the workspace
 

@@ -171,8 +171,7 @@ def _started_by(server: ServerSetting, settings: Settings) -> list[Path]:
     if Path(server.command).name == "uv":
         places += [each / ".venv" for each in above if (each / ".venv").is_dir()]
     if not _LOOKS_NOWHERE.fullmatch(Path(server.command).name):
-        folders = [each for each in above if each.is_dir()]
-        places += [path for each in folders for path in (each / SETTINGS, *_led_to(each))]
+        places += [path for each in above if each.is_dir() for path in (each / SETTINGS, *_led_to(each))]
     return places
 
 

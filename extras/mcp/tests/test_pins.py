@@ -43,6 +43,7 @@ WHERE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a Gemfile above": (["bundle", "exec", "ruby", "{w}/tools/notes.py"], {}, "Gemfile"),
     "what a script of Ruby at the top loads": (["ruby", "{w}/serve.rb"], {}, "src dir/own/cli.py"),
     "what a program at the top loads": (["{w}/serve.rb"], {}, "shared/text.py"),
+    "a package below that says what it loads": (["{w}/serve.rb"], {}, "shared/package.json"),
 }
 PROTECTED = {"notes.py", "tools/notes.py", "tools/run", "tools/lib/json.py"}
 
